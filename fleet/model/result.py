@@ -1,0 +1,229 @@
+"""What came out: one document per cell and one per host, and how a host ended (schema `fleet.result/1`)."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Literal
+
+from pydantic import Field
+
+from fleet.model.base import Record
+from fleet.model.facts import HostFacts, Software
+from fleet.model.suite import Cell
+
+
+class Stage(StrEnum):
+    """Where in the work on a host something happened, in order."""
+
+    CONNECT = "connect"
+    PROBE = "probe"
+    PUSH = "push"
+    START = "start"
+    PULL = "pull"
+    LAUNCH = "launch"
+    RUN = "run"
+    COLLECT = "collect"
+    CLEAN = "clean"
+
+
+class HostStatus(StrEnum):
+    OK = "ok"
+    PARTIAL = "partial"
+    """Some cells failed, some were measured."""
+    FAILED = "failed"
+    TIMED_OUT = "timed_out"
+    UNREACHABLE = "unreachable"
+    AUTH_FAILED = "auth_failed"
+    HOST_KEY_UNKNOWN = "host_key_unknown"
+    HOST_KEY_CHANGED = "host_key_changed"
+    PREFLIGHT_FAILED = "preflight_failed"
+    BUSY = "busy"
+    LOST = "lost"
+    """The job is gone: the machine rebooted, or somebody killed it."""
+    CONTACT_LOST = "contact_lost"
+    """The job may still be running; the host does not answer any more."""
+    RESULT_INVALID = "result_invalid"
+    CANCELLED = "cancelled"
+    SKIPPED = "skipped"
+
+    @property
+    def out_of_reach(self) -> bool:
+        """Nobody got as far as the host's shell."""
+        return self in {
+            HostStatus.UNREACHABLE,
+            HostStatus.AUTH_FAILED,
+            HostStatus.HOST_KEY_UNKNOWN,
+            HostStatus.HOST_KEY_CHANGED,
+        }
+
+
+class CellStatus(StrEnum):
+    OK = "ok"
+    OOM = "oom"
+    UNSUPPORTED = "unsupported"
+    TIMEOUT = "timeout"
+    CRASH = "crash"
+    INVALID = "invalid"
+    SKIPPED = "skipped"
+    LOST = "lost"
+    """Planned, and no document of it came back."""
+
+
+class Timing(Record):
+    """Step times of a cell. Microseconds of wall time, one entry a timed step."""
+
+    warmup_steps: int
+    warmup_s: float
+    """Import and build not counted, tracing counted."""
+    steps: int
+    total_s: float
+    """Wall time of all timed steps, what lies between them included."""
+    steps_us: str
+    """base64(zlib(int32 little-endian: the first step time, then the differences))."""
+    quantiles_us: dict[Literal["p05", "p25", "p50", "p75", "p95", "p99"], float]
+    mean_us: float
+    sd_us: float
+    """Population standard deviation."""
+    mad_us: float
+    """Median absolute deviation, not scaled."""
+    ci95_us: tuple[float, float]
+    """95 % interval of the median."""
+    halves_ratio: float
+    """Median of the second half ÷ median of the first."""
+    steady: bool
+    """The halves' medians differ by at most 1 %."""
+
+
+class Throughput(Record):
+    """Images per second, all devices together."""
+
+    images_per_s: float
+    """Global batch ÷ median step time: the headline."""
+    images_per_s_total: float
+    """Images of all timed steps ÷ total_s: what `tf_cnn_benchmarks` calls total images/sec."""
+
+
+class Loss(Record):
+    first: float | None = None
+    last: float | None = None
+    finite: bool | None = None
+    """None: the phase has no loss."""
+
+
+class Workload(Record):
+    """The model as it was built."""
+
+    input_shape: tuple[int, ...]
+    parameters: int
+    forward_flops: int | None = None
+    """Of one image; 2 × multiply-adds."""
+
+
+class Memory(Record):
+    peak_bytes: int | None = None
+    source: str | None = None
+    """`device` (TensorFlow's allocator) or `process` (resident set)."""
+    reason: str | None = None
+    """Why peak_bytes is not known."""
+
+
+class CellResult(Record):
+    """One cell, as the payload wrote it."""
+
+    schema_: Literal["fleet.result/1"] = Field(alias="schema")
+    kind: Literal["cell"]
+    protocol: int
+    payload_sha256: str
+    run_id: str
+    job_id: str
+    alias: str
+    attempt: int = 1
+    index: int = Field(ge=0)
+    """Place of the cell in the job."""
+    cell_id: str
+    cell: Cell
+    status: CellStatus
+    stage: str
+    """How far the child got: `start`, `import`, `build`, `warmup`, `measure`, `done`."""
+    reason: str | None = None
+    message: str | None = None
+    """A sentence for people, with what to do next."""
+    started_unix_s: float
+    duration_s: float
+    timing: Timing | None = None
+    throughput: Throughput | None = None
+    loss: Loss | None = None
+    workload: Workload | None = None
+    memory: Memory | None = None
+    device_name: str | None = None
+    """What TensorFlow calls the device it measured on."""
+    log_tail: str | None = None
+    """The end of the child's output, when it did not end well."""
+
+    model_config = {"populate_by_name": True, "serialize_by_alias": True}
+
+    @property
+    def failed(self) -> bool:
+        """Something is wrong with the machine. Out of memory and an unsupported precision are results, not failures."""
+        if self.status in {CellStatus.TIMEOUT, CellStatus.CRASH, CellStatus.INVALID, CellStatus.LOST}:
+            return True
+        return self.status == CellStatus.UNSUPPORTED and self.reason in {"no_gpu", "gpus_missing"}
+
+
+class SystemResult(Record):
+    """The payload's one document per host: what it ran on."""
+
+    schema_: Literal["fleet.result/1"] = Field(alias="schema")
+    kind: Literal["host"]
+    protocol: int
+    payload_sha256: str
+    run_id: str
+    job_id: str
+    alias: str
+    software: Software
+    cpus_usable: int | None = None
+    """Logical processors the container may use (affinity and cgroup quota)."""
+    memory_limit_bytes: int | None = None
+
+    model_config = {"populate_by_name": True, "serialize_by_alias": True}
+
+
+class HostOutcome(Record):
+    """How a planned host ended. Exactly one per host and run (`hosts/<alias>/host.json`)."""
+
+    schema_: Literal["fleet.host/1"] = Field(default="fleet.host/1", alias="schema")
+    alias: str
+    job_id: str
+    status: HostStatus
+    stage: Stage
+    reason: str | None = None
+    message: str = ""
+    """A sentence for people; empty when ok."""
+    hint: str = ""
+    """What to do next."""
+    started: str | None = None
+    """ISO 8601, UTC, our clock: first connection."""
+    finished: str | None = None
+    job_s: float | None = None
+    """How long the job ran on the host, by the host's clock."""
+    facts: HostFacts | None = None
+    software: Software | None = None
+    cells: tuple[CellResult, ...] = ()
+    """One for every planned cell when the job was started; `lost` stands for documents that did not come."""
+
+    model_config = {"populate_by_name": True, "serialize_by_alias": True}
+
+
+class RunSummary(Record):
+    """Written last: the run is complete (`run.json`)."""
+
+    schema_: Literal["fleet.run/1"] = Field(default="fleet.run/1", alias="schema")
+    run_id: str
+    started: str
+    finished: str
+    interrupted: bool = False
+    hosts: dict[str, HostStatus]
+    """Every planned alias."""
+    exit_code: int
+
+    model_config = {"populate_by_name": True, "serialize_by_alias": True}

@@ -1,0 +1,59 @@
+"""The one contract between fleet and a host's shell."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+
+@dataclass(frozen=True)
+class Completed:
+    """A command that ended, and what it printed. Bytes, cut off at the limit that was asked for."""
+
+    exit_status: int
+    stdout: bytes
+    stderr: bytes
+    truncated: bool = False
+    """There was more on stdout than the limit."""
+
+
+class Transport(Protocol):
+    """One host. Connects on the first `run`, again after contact was lost; safe to hand from thread to thread, not to share."""
+
+    def run(self, argv: Sequence[str], *, stdin: bytes = b"", timeout_s: float, limit_bytes: int = 1 << 20) -> Completed:
+        """Run one command to its end.
+
+        Args:
+            argv: the program and its arguments; quoting is the transport's business.
+            stdin: all that the command can read; it always ends.
+            timeout_s: for everything: connecting, the command, its output.
+            limit_bytes: the most kept of stdout (and of stderr); what comes after is read and dropped.
+
+        Raises:
+            Unreachable, AuthFailed, HostKeyUnknown, HostKeyChanged: there is no connection.
+            ContactLost: it broke, or the time ran out, or no exit status came. What the command did is not known.
+        """
+        ...
+
+    def close(self) -> None:
+        """Let go of the connection. Never raises; `run` connects again."""
+        ...
+
+
+def quote_command(argv: Sequence[str]) -> str:
+    r"""One line that any login shell (sh, bash, zsh, fish, tcsh) passes on to /bin/sh unchanged.
+
+    The words are quoted for sh, then written with `printf %b` escapes so that the line holds no quote, backslash pair,
+    newline, `!` or byte beyond ASCII that some shell would read in its own way.
+    """
+    text = "exec " + shlex.join(argv)
+    return "exec /bin/sh -c 'eval \"$(printf %b \"$1\")\"' sh '" + _escape(text) + "'"
+
+
+_PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789 _-./=:,@%+*?()[]{}<>|&;$\"#~^`")
+
+
+def _escape(text: str) -> str:
+    return "".join(c if c in _PLAIN else "".join(f"\\0{b:03o}" for b in c.encode()) for c in text)

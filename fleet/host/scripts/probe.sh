@@ -1,0 +1,75 @@
+# What a host is, and whether a job can run there. One round trip; changes nothing but an empty work directory.
+# $1 nonce  $2 work directory, or empty to leave it alone  $3 runtime  $4 image, or the interpreter  $5 sha256 of the payload
+# Prints sections: a line "@@<nonce> <name> [<words>]", then what was found.
+set -u
+umask 077
+export LC_ALL=C
+nonce=$1 workdir=$2 runtime=$3 image=$4 payload=$5
+
+section() { printf '\n@@%s %s\n' "$nonce" "$*"; }
+show() { section "$1"; head -c "${3:-4096}" "$2" 2>/dev/null; }
+# A driver in trouble hangs nvidia-smi and a busy engine hangs docker: neither may hang us.
+bounded() { if command -v timeout >/dev/null 2>&1; then timeout -k 2 "$@"; else shift; "$@"; fi; }
+
+section id; id -u; id -g; id -un 2>/dev/null
+section uname; uname -s; uname -r; uname -m
+section time; date +%s
+show os /etc/os-release
+show machine_id /etc/machine-id 64
+show boot_id /proc/sys/kernel/random/boot_id 64
+section product; cat /sys/class/dmi/id/sys_vendor /sys/class/dmi/id/product_name 2>/dev/null | head -c 400
+section lscpu; lscpu 2>/dev/null | head -c 8192
+section cpuinfo; sed -n '/^$/q;p' /proc/cpuinfo | head -c 8192; printf 'fleet processors: '; grep -c '^processor' /proc/cpuinfo
+show governor /sys/devices/system/cpu/cpu0/cpufreq/scaling_governor 64
+section memory; head -n 1 /proc/meminfo
+section numa; ls -d /sys/devices/system/node/node[0-9]* 2>/dev/null | grep -c .
+
+if command -v nvidia-smi >/dev/null 2>&1; then
+  old=index,uuid,name,pci.bus_id,vbios_version,memory.total,power.limit,power.default_limit,power.max_limit
+  old=$old,clocks.max.sm,clocks.max.mem,ecc.mode.current,persistence_mode,driver_version
+  # One field that this driver does not know fails the whole query: ask again without the newer ones.
+  found=$(bounded 20 nvidia-smi --query-gpu="$old,mig.mode.current" --format=csv,nounits 2>&1)
+  status=$?
+  case $status in
+    0 | 124 | 137) ;;
+    *) found=$(bounded 20 nvidia-smi --query-gpu="$old" --format=csv,nounits 2>&1); status=$? ;;
+  esac
+  section gpus $status; printf '%s\n' "$found" | head -c 65536
+fi
+
+case $runtime in
+  native)
+    section python; found=$("$image" --version 2>&1); printf '%s\n%s\n' $? "$found" | head -c 400 ;;
+  *)
+    if command -v "$runtime" >/dev/null 2>&1; then
+      found=$(bounded 30 "$runtime" info --format '{{.ServerVersion}} {{json .SecurityOptions}}' 2>&1)
+      status=$?
+      section engine $status; printf '%s\n' "$found" | head -c 4096
+      if [ $status -eq 0 ]; then
+        found=$(bounded 30 "$runtime" image inspect --format '{{.Id}} {{json .RepoDigests}}' "$image" 2>&1)
+        section image $?; printf '%s\n' "$found" | head -c 4096
+      fi
+    else
+      section engine missing
+    fi ;;
+esac
+
+section tools
+for tool in flock setsid sha256sum dd mktemp; do command -v $tool >/dev/null 2>&1 || printf '%s\n' $tool; done
+
+if [ -n "$workdir" ]; then
+  case $workdir in '~') workdir=$HOME ;; '~/'*) workdir=$HOME/${workdir#??} ;; esac
+  if [ -L "$workdir" ]; then problem=symlink
+  elif ! error=$(mkdir -p "$workdir" 2>&1); then problem=cannot_create
+  elif ! [ -O "$workdir" ]; then problem=foreign
+  elif ! error=$(chmod 700 "$workdir" 2>&1); then problem=not_writable
+  elif ! error=$( (: >"$workdir/.fleet-$$") 2>&1 ); then problem=not_writable
+  else problem=none; rm -f "$workdir/.fleet-$$"; fi
+  section workdir $problem; (cd "$workdir" 2>/dev/null && pwd -P) || printf '%s\n' "$workdir"
+  printf '%s\n' "${error-}" | head -n 1 | head -c 400
+  section disk; df -Pk "$workdir" 2>/dev/null | tail -n 1
+  section inodes; df -Pi "$workdir" 2>/dev/null | tail -n 1
+  section payload; sha256sum "$workdir/payload-$payload.pyz" 2>/dev/null | head -c 64
+fi
+section end
+exit 0

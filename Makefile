@@ -11,7 +11,7 @@ BIN := $(VENV)/bin
 CANDIDATES := python3 python3.13 python3.12 python3.11
 PYTHON ?= $(shell for p in $(CANDIDATES); do \
   "$$p" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' 2>/dev/null && { echo "$$p"; break; }; done)
-PIP_INSTALL = $(BIN)/python -m pip --disable-pip-version-check --quiet install
+PIP_INSTALL = $(BIN)/python -m pip --disable-pip-version-check -qq install
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test lint lock clean lab
@@ -39,7 +39,7 @@ lab: $(VENV)/.fleet
 $(VENV)/bin/python:
 	@[ -n "$(PYTHON)" ] || { echo "fleet needs Python 3.11, 3.12 or 3.13 and found none of: $(CANDIDATES). Install one, or say: make PYTHON=/path/to/python3.12 $(MAKECMDGOALS)" >&2; exit 1; }
 	@"$(PYTHON)" -c 'import ensurepip' 2>/dev/null && "$(PYTHON)" -m venv $(VENV) || { \
-	  "$(PYTHON)" -m venv --without-pip $(VENV) && "$(PYTHON)" -m pip --python $@ --quiet install pip; }
+	  "$(PYTHON)" -m venv --without-pip $(VENV) && "$(PYTHON)" -m pip --python $@ -qq install pip; }
 
 $(VENV)/.locked: requirements.lock | $(VENV)/bin/python
 	@echo "installing the versions of requirements.lock into $(VENV) (TensorFlow is about 250 MB)" >&2
@@ -53,7 +53,7 @@ $(VENV)/.fleet: pyproject.toml $(VENV)/.locked
 
 # One lock for every platform and Python version we support, with the hashes of the files and no addresses.
 lock:
-	@"$(PYTHON)" -m venv .cache/lock && .cache/lock/bin/python -m pip --quiet install uv
+	@"$(PYTHON)" -m venv .cache/lock && .cache/lock/bin/python -m pip -qq install uv
 	@.cache/lock/bin/uv pip compile pyproject.toml --extra tensorflow --group dev --universal --python-version 3.11 \
 	  --generate-hashes --no-annotate --no-header --quiet --output-file requirements.lock $(LOCK_ARGS)
 

@@ -224,6 +224,9 @@ class RunSummary(Record):
     interrupted: bool = False
     hosts: dict[str, HostStatus]
     """Every planned alias."""
+    cells_ok: int | None = None
+    cells_total: int | None = None
+    """Planned, on all hosts."""
     exit_code: int
 
     model_config = {"populate_by_name": True, "serialize_by_alias": True}

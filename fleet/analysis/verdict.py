@@ -1,0 +1,139 @@
+"""What a run comes to: how much was measured, what failed, which exit code."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from fleet.errors import ExitCode
+from fleet.model.plan import HostPlan, Plan
+from fleet.model.result import CellResult, CellStatus, HostOutcome, HostStatus
+
+NO_OUTCOME = "no_outcome"
+"""Stands where a status would, for a planned host of which nothing is recorded."""
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A host that failed, or one of its cells."""
+
+    alias: str
+    status: str
+    """A `HostStatus`, a `CellStatus`, or `NO_OUTCOME`."""
+    stage: str
+    reason: str
+    message: str
+    hint: str
+    cell_id: str | None = None
+    """None: the host itself failed."""
+    out_of_reach: bool = False
+    """Nobody got as far as the host's shell."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Totals count what was planned, so that nothing goes missing in silence."""
+
+    hosts_ok: int
+    hosts_total: int
+    hosts_skipped: int
+    """Planned without a cell: the suite has none for their kind of device. Neither ok nor failed."""
+    cells_ok: int
+    cells_total: int
+    failures: tuple[Failure, ...]
+    interrupted: bool
+    exit_code: ExitCode
+
+
+def judge(plan: Plan, outcomes: Mapping[str, HostOutcome], interrupted: bool = False) -> Verdict:
+    """Judge a run by what was planned.
+
+    Out of memory, a precision the device lacks and skipped cells are results. A planned host without an outcome is a
+    failure. The exit code is the first that applies of: interrupted, nothing was measured, a host or a cell failed,
+    a host is out of reach, ok.
+    """
+    failures = tuple(failure for host in plan.hosts for failure in _find_failures(host, outcomes.get(host.alias)))
+    found = [outcomes[host.alias] for host in plan.hosts if host.alias in outcomes]
+    cells_ok = sum(_count_ok(host, outcomes.get(host.alias)) for host in plan.hosts)
+    return Verdict(
+        hosts_ok=sum(outcome.status is HostStatus.OK for outcome in found),
+        hosts_total=len(plan.hosts),
+        hosts_skipped=sum(_has_nothing_to_do(host, outcomes.get(host.alias)) for host in plan.hosts),
+        cells_ok=cells_ok,
+        cells_total=sum(len(host.cells) for host in plan.hosts),
+        failures=failures,
+        interrupted=interrupted,
+        exit_code=_choose_exit_code(interrupted, cells_ok, failures),
+    )
+
+
+def is_measured(cell: CellResult) -> bool:
+    """Whether there is a number to show."""
+    return cell.status is CellStatus.OK and cell.throughput is not None
+
+
+def _choose_exit_code(interrupted: bool, cells_ok: int, failures: tuple[Failure, ...]) -> ExitCode:
+    if interrupted:
+        return ExitCode.INTERRUPTED
+    if cells_ok == 0:
+        return ExitCode.NOTHING
+    if any(not failure.out_of_reach for failure in failures):
+        return ExitCode.FAILED
+    return ExitCode.UNREACHABLE if failures else ExitCode.OK
+
+
+def _count_ok(host: HostPlan, outcome: HostOutcome | None) -> int:
+    planned = {cell.id for cell in host.cells}
+    return len(planned & {cell.cell_id for cell in outcome.cells if is_measured(cell)}) if outcome else 0
+
+
+def _has_nothing_to_do(host: HostPlan, outcome: HostOutcome | None) -> bool:
+    return outcome is not None and outcome.status is HostStatus.SKIPPED and not host.cells
+
+
+def _find_failures(host: HostPlan, outcome: HostOutcome | None) -> Iterator[Failure]:
+    if outcome is None:
+        yield Failure(
+            alias=host.alias,
+            status=NO_OUTCOME,
+            stage="",
+            reason=NO_OUTCOME,
+            message="No outcome was recorded: the run ended before this host did.",
+            hint=f"What it measured may still be there, in {host.settings.workdir}/jobs/{host.job_id}; run it again.",
+        )
+        return
+    if outcome.status is HostStatus.OK or _has_nothing_to_do(host, outcome):
+        cells = [cell for cell in outcome.cells if cell.failed]
+    else:
+        # A host that failed explains the cells it lost; what its other cells met is still worth a line each.
+        cells = [cell for cell in outcome.cells if cell.failed and cell.status is not CellStatus.LOST]
+        if outcome.status is HostStatus.PARTIAL:
+            cells = [cell for cell in outcome.cells if cell.failed]
+        if outcome.status is not HostStatus.PARTIAL or not cells:
+            yield _fail_host(outcome)
+    for cell in cells:
+        yield _fail_cell(host.alias, cell)
+
+
+def _fail_host(outcome: HostOutcome) -> Failure:
+    return Failure(
+        alias=outcome.alias,
+        status=outcome.status.value,
+        stage=outcome.stage.value,
+        reason=outcome.reason or "",
+        message=outcome.message,
+        hint=outcome.hint,
+        out_of_reach=outcome.status.out_of_reach,
+    )
+
+
+def _fail_cell(alias: str, cell: CellResult) -> Failure:
+    return Failure(
+        alias=alias,
+        status=cell.status.value,
+        stage=cell.stage,
+        reason=cell.reason or "",
+        message=cell.message or "",
+        hint="",
+        cell_id=cell.cell_id,
+    )

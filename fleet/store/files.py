@@ -1,0 +1,68 @@
+"""Files that are whole or not there, whatever kills the process that writes them."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import secrets
+from pathlib import Path
+
+from fleet.errors import StoreError
+
+
+def write_atomic(path: Path, data: bytes, *, sync_parent: bool = True) -> None:
+    """Write `data` under a temporary name, flush it to the disk, and rename it to `path`.
+
+    When this returns the file survives a power cut; before that `path` is what it was.
+
+    Args:
+        sync_parent: also flush the directory. A caller that writes several files there does it once, afterwards.
+
+    Raises:
+        StoreError: the file cannot be written; nothing of it is left.
+    """
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
+    try:
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+        try:
+            write_all(descriptor, data)
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+        temporary.replace(path)
+        if sync_parent:
+            sync_directory(path.parent)
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            temporary.unlink()
+        raise explain_error(error, path) from error
+
+
+def write_all(descriptor: int, data: bytes) -> None:
+    """Write every byte; `os.write` may take fewer than it is given."""
+    rest = memoryview(data)
+    while rest:
+        rest = rest[os.write(descriptor, rest) :]
+
+
+def sync_directory(path: Path) -> None:
+    """Flush a directory, so that the names in it survive a power cut."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def explain_error(error: OSError, path: Path) -> StoreError:
+    """What an `OSError` at `path` means, as a sentence and what to do next."""
+    if error.errno in {errno.ENOSPC, errno.EDQUOT}:
+        return StoreError(f"{path}: the disk (or your quota on it) is full.", "Free some space there and run again.")
+    if error.errno in {errno.EACCES, errno.EPERM}:
+        return StoreError(
+            f"{path}: permission denied.", "Give yourself the rights, or choose another reports directory."
+        )
+    if error.errno == errno.EROFS:
+        return StoreError(f"{path}: the file system is read-only.", "Choose another reports directory.")
+    return StoreError(f"{path}: {os.strerror(error.errno or 0)}.", "Correct that, or choose another reports directory.")

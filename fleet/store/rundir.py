@@ -1,0 +1,151 @@
+"""The run directories under one root. They are the truth: everything else can be made again from them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from fleet.errors import StoreError
+from fleet.model.plan import Plan
+from fleet.model.result import CellStatus, HostStatus
+from fleet.store.files import explain_error
+from fleet.store.naming import RUN_FILE, RUN_ID
+from fleet.store.reader import StoredRun, is_running, read_plan, read_run, read_summary
+from fleet.store.writer import RunWriter
+
+RunState = Literal["complete", "running", "incomplete", "damaged"]
+
+
+@dataclass(frozen=True)
+class RunEntry:
+    """One line of the list of runs. Counts are None where the directory does not say."""
+
+    run_id: str
+    path: Path
+    state: RunState
+    problem: str = ""
+    """Why it is `damaged`."""
+    created: str | None = None
+    suite: str | None = None
+    hosts_ok: int | None = None
+    hosts_total: int | None = None
+    cells_ok: int | None = None
+    cells_total: int | None = None
+    exit_code: int | None = None
+
+
+class Store:
+    """The runs under `root`: `root/runs/<run-id>/`, and `root/latest` that points to the last complete one."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    def create(self, plan: Plan) -> RunWriter:
+        """Make the run's directory, the plan first.
+
+        Raises:
+            StoreError: the directory exists or cannot be written.
+        """
+        return RunWriter(self.root, plan)
+
+    def runs(self) -> tuple[RunEntry, ...]:
+        """Every run there is, newest first; incomplete and damaged ones are listed as what they are.
+
+        Raises:
+            StoreError: the directory exists and cannot be read.
+        """
+        return tuple(_describe(path) for path in self._paths())
+
+    def load(self, run_id: str | None = None) -> StoredRun:
+        """Read one run.
+
+        Args:
+            run_id: an id or its beginning, if only one run begins so. None: the latest complete run.
+
+        Raises:
+            StoreError: there is no such run, there are several, or it cannot be read.
+        """
+        return read_run(self._find_latest() if run_id is None else self._find(run_id))
+
+    def _paths(self) -> list[Path]:
+        directory = self.root / "runs"
+        try:
+            found = [path for path in directory.iterdir() if RUN_ID.fullmatch(path.name) and path.is_dir()]
+        except FileNotFoundError:
+            return []
+        except OSError as error:
+            raise explain_error(error, directory) from error
+        return sorted(found, key=lambda path: path.name, reverse=True)
+
+    def _find_latest(self) -> Path:
+        paths = self._paths()
+        try:
+            named = (self.root / "latest").readlink().name
+        except OSError:
+            named = ""  # no link (or a copy of the directory that lost it): the newest complete run is the latest
+        for path in paths:
+            if path.name == named:
+                return path
+        for path in paths:
+            if (path / RUN_FILE).is_file():
+                return path
+        if paths:
+            raise StoreError(
+                f"{self.root}: no run is complete yet.",
+                f"What there is can be shown with: fleet report {paths[0].name}",
+            )
+        raise StoreError(f"{self.root}: there are no runs yet.", "Make one with: fleet run -i INVENTORY")
+
+    def _find(self, run_id: str) -> Path:
+        paths = self._paths()
+        found = [path for path in paths if path.name == run_id] or [
+            path for path in paths if run_id and path.name.startswith(run_id)
+        ]
+        if len(found) == 1:
+            return found[0]
+        if not found:
+            raise StoreError(f"{self.root}: there is no run {run_id[:80]!r}.", "See which there are with: fleet runs")
+        names = ", ".join(path.name for path in found[:3]) + (", …" if len(found) > 3 else "")
+        raise StoreError(f"{self.root}: {len(found)} runs begin with {run_id!r}: {names}", "Write more of the id.")
+
+
+def _describe(path: Path) -> RunEntry:
+    try:
+        plan = read_plan(path)
+        summary = read_summary(path, plan)
+        if summary is None:
+            return _describe_incomplete(path, plan)
+    except StoreError as error:
+        return RunEntry(path.name, path, "damaged", problem=error.message)
+    return RunEntry(
+        run_id=plan.run_id,
+        path=path,
+        state="complete",
+        created=plan.created,
+        suite=plan.suite,
+        hosts_ok=sum(status is HostStatus.OK for status in summary.hosts.values()),
+        hosts_total=len(plan.hosts),
+        cells_ok=summary.cells_ok,
+        cells_total=_count_cells(plan),
+        exit_code=summary.exit_code,
+    )
+
+
+def _describe_incomplete(path: Path, plan: Plan) -> RunEntry:
+    outcomes = read_run(path).outcomes.values()
+    return RunEntry(
+        run_id=plan.run_id,
+        path=path,
+        state="running" if is_running(path) else "incomplete",
+        created=plan.created,
+        suite=plan.suite,
+        hosts_ok=sum(outcome.status is HostStatus.OK for outcome in outcomes),
+        hosts_total=len(plan.hosts),
+        cells_ok=sum(cell.status is CellStatus.OK for outcome in outcomes for cell in outcome.cells),
+        cells_total=_count_cells(plan),
+    )
+
+
+def _count_cells(plan: Plan) -> int:
+    return sum(len(host.cells) for host in plan.hosts)

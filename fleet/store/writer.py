@@ -1,0 +1,221 @@
+"""A run while it is being written."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import secrets
+import threading
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from types import TracebackType
+
+from fleet.errors import StoreError
+from fleet.model.event import Event, HostFinished
+from fleet.model.plan import Plan
+from fleet.model.result import CellStatus, HostOutcome, HostStatus, RunSummary
+from fleet.store.files import explain_error, sync_directory, write_all, write_atomic
+from fleet.store.naming import (
+    EVENTS_FILE,
+    HOSTS_DIRECTORY,
+    LOG_FILE,
+    OUTCOME_FILE,
+    PLAN_FILE,
+    RUN_FILE,
+    is_kept_name,
+    name_directories,
+)
+
+
+class RunWriter:
+    """Writes one run directory as results arrive. Every method may be called from any thread.
+
+    A lock is held on `events.jsonl` for as long as the writer lives, so that a reader can tell a run that is going on
+    from one whose controller was killed.
+    """
+
+    def __init__(self, root: Path, plan: Plan) -> None:
+        self.plan = plan
+        self.path = root / "runs" / plan.run_id
+        self._latest = root / "latest"
+        self._planned = {host.alias: host for host in plan.hosts}
+        if len(self._planned) != len(plan.hosts):
+            raise StoreError(f"the plan of run {plan.run_id} names a host twice.", "Correct the inventory.")
+        self._directories = name_directories(self._planned)
+        self._lock = threading.Lock()
+        self._statuses: dict[str, HostStatus] = {}
+        self._cells_ok = 0
+        self._events = self._make_directory()
+
+    def _make_directory(self) -> int:
+        """Make the directory with the plan in it first; return the descriptor of the event log."""
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            self.path.mkdir(mode=0o700)
+        except FileExistsError as error:
+            raise StoreError(f"{self.path} exists already.", "Nothing was overwritten; run again.") from error
+        except OSError as error:
+            raise explain_error(error, self.path) from error
+        write_atomic(self.path / PLAN_FILE, _encode(self.plan.model_dump_json(indent=2)))
+        try:
+            (self.path / HOSTS_DIRECTORY).mkdir(mode=0o700)
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_NOFOLLOW
+            descriptor = os.open(self.path / EVENTS_FILE, flags, 0o600)
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            sync_directory(self.path)
+            sync_directory(self.path.parent)
+        except OSError as error:
+            raise explain_error(error, self.path) from error
+        return descriptor
+
+    @property
+    def log_path(self) -> Path:
+        """Where the debug log of this run belongs."""
+        return self.path / LOG_FILE
+
+    def keep(self, alias: str, files: Mapping[str, bytes]) -> None:
+        """Keep what a host gave, byte for byte. When this returns the files survive a power cut.
+
+        Args:
+            alias: a planned host.
+            files: name → content. A name is `cells/NNN.json` or a plain lower-case file name; one that is kept again
+                replaces what was there.
+
+        Raises:
+            StoreError: an unplanned host, a name that is not allowed, or a file that cannot be written.
+        """
+        directory = self._host_directory(alias)
+        for name in files:
+            if not is_kept_name(name):
+                raise StoreError(f"{alias}: a file of the name {name[:80]!r} is not kept.", "This is a fault in fleet.")
+        targets = {directory / name: content for name, content in files.items()}
+        parents = {path.parent for path in targets}
+        try:
+            for parent in sorted(parents):
+                parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            for path, content in targets.items():
+                write_atomic(path, content, sync_parent=False)
+            for parent in sorted({*parents, directory.parent} | ({directory} if parents else set())):
+                sync_directory(parent)
+        except OSError as error:
+            raise explain_error(error, directory) from error
+
+    def record(self, event: Event) -> None:
+        """Append the event to `events.jsonl`; write the outcome of a host that finished.
+
+        Raises:
+            StoreError: the host is not planned, it already has its outcome, or the file cannot be written.
+        """
+        self._host_directory(event.alias)
+        shown: Mapping[str, bool | Mapping[str, bool]] = {}
+        if isinstance(event, HostFinished):
+            self._write_outcome(event.alias, event.outcome)
+            # The outcome is in host.json; the event says how it ended.
+            shown = {"outcome": {"cells": True, "facts": True, "software": True}}
+        document = {"time": _now(), **event.model_dump(mode="json", exclude=dict(shown))}
+        line = _encode(json.dumps(document, allow_nan=False))
+        with self._lock:
+            self._require_open()
+            try:
+                write_all(self._events, line)
+            except OSError as error:
+                raise explain_error(error, self.path / EVENTS_FILE) from error
+
+    def _write_outcome(self, alias: str, outcome: HostOutcome) -> None:
+        if outcome.alias != alias or outcome.job_id != self._planned[alias].job_id:
+            raise StoreError(
+                f"{alias}: the outcome is of {outcome.alias}, job {outcome.job_id}.", "This is a fault in fleet."
+            )
+        directory = self._host_directory(alias)
+        with self._lock:
+            self._require_open()
+            if alias in self._statuses:
+                raise StoreError(
+                    f"{alias} already has its outcome in run {self.plan.run_id}.", "This is a fault in fleet."
+                )
+            try:
+                directory.mkdir(mode=0o700, exist_ok=True)
+                write_atomic(directory / OUTCOME_FILE, _encode(outcome.model_dump_json(indent=2)))
+                sync_directory(directory.parent)
+            except OSError as error:
+                raise explain_error(error, directory) from error
+            self._statuses[alias] = outcome.status
+            self._cells_ok += sum(cell.status is CellStatus.OK for cell in outcome.cells)
+
+    def finish(self, *, exit_code: int, interrupted: bool = False) -> RunSummary:
+        """Write `run.json`, the last file, and make this run the latest.
+
+        Raises:
+            StoreError: a planned host has no outcome yet, or a file cannot be written.
+        """
+        with self._lock:
+            self._require_open()
+            missing = [alias for alias in self._planned if alias not in self._statuses]
+            if missing:
+                names = ", ".join(missing[:5]) + (f" and {len(missing) - 5} more" if len(missing) > 5 else "")
+                raise StoreError(
+                    f"run {self.plan.run_id} is not complete: no outcome of {names}.",
+                    f"What there is can be shown with: fleet report {self.plan.run_id}",
+                )
+            summary = RunSummary(
+                run_id=self.plan.run_id,
+                started=self.plan.created,
+                finished=_now(),
+                interrupted=interrupted,
+                hosts={alias: self._statuses[alias] for alias in self._planned},
+                cells_ok=self._cells_ok,
+                cells_total=sum(len(host.cells) for host in self.plan.hosts),
+                exit_code=exit_code,
+            )
+            try:
+                os.fsync(self._events)
+            except OSError as error:
+                raise explain_error(error, self.path / EVENTS_FILE) from error
+            write_atomic(self.path / RUN_FILE, _encode(summary.model_dump_json(indent=2)))
+            self._move_latest()
+        self.close()
+        return summary
+
+    def _move_latest(self) -> None:
+        temporary = self._latest.with_name(f".latest.{secrets.token_hex(4)}.tmp")
+        try:
+            temporary.symlink_to(Path("runs") / self.plan.run_id)
+            temporary.replace(self._latest)
+            sync_directory(self._latest.parent)
+        except OSError as error:
+            temporary.unlink(missing_ok=True)
+            raise explain_error(error, self._latest) from error
+
+    def close(self) -> None:
+        """Let go of the directory without completing it; harmless after `finish`."""
+        with self._lock:
+            if self._events >= 0:
+                os.close(self._events)
+                self._events = -1
+
+    def __enter__(self) -> RunWriter:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _require_open(self) -> None:
+        if self._events < 0:
+            raise StoreError(f"run {self.plan.run_id} is closed; nothing can be added to it.", "Start another run.")
+
+    def _host_directory(self, alias: str) -> Path:
+        if alias not in self._directories:
+            raise StoreError(f"{alias[:80]!r} is not a host of run {self.plan.run_id}.", "This is a fault in fleet.")
+        return self.path / HOSTS_DIRECTORY / self._directories[alias]
+
+
+def _encode(text: str) -> bytes:
+    return (text + "\n").encode()
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -1,0 +1,165 @@
+"""One suite file as YAML nodes that know their line; the reading half of `fleet.suite`.
+
+Whatever is wrong becomes a ConfigError that says `file:line`. Values are what YAML 1.1 makes of them, as in Ansible's
+files, and are taken as they are: a list is a list, a number a number; nothing is guessed.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import yaml
+from yaml import MappingNode, Node, ScalarNode, SequenceNode
+
+from fleet.errors import ConfigError
+
+MAX_BYTES = 1_000_000
+
+Entries = dict[str, Node]
+"""A mapping's values by key."""
+
+_WORDS = {"str": "a text", "int": "a number", "float": "a number", "bool": "true or false", "null": "empty"}
+
+
+def suggest_name(name: str, known: Iterable[str]) -> str:
+    """`; did you mean x?` with the nearest known name, or nothing when none is near."""
+    near = difflib.get_close_matches(name, list(known), n=1)
+    return f"; did you mean {near[0]}?" if near else ""
+
+
+class SuiteFile:
+    """A suite file, parsed.
+
+    Raises:
+        ConfigError: it cannot be read, is not YAML, or is empty; so do all methods for what they do not find.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        text = self._read()
+        try:
+            self._loader = yaml.SafeLoader(text)
+            root = self._loader.get_single_node()
+        except yaml.MarkedYAMLError as e:
+            mark = e.problem_mark or e.context_mark
+            line = mark.line + 1 if mark else None
+            raise ConfigError(f"this is not YAML: {e.problem or e.context}", file=path, line=line) from e
+        except (yaml.YAMLError, RecursionError) as e:
+            reason = "it is nested too deeply" if isinstance(e, RecursionError) else str(e).splitlines()[0]
+            raise ConfigError(f"this is not YAML: {reason}", file=path) from e
+        if root is None:
+            raise ConfigError("the suite is empty", file=path, hint="It needs at least a name and cells.")
+        self.root: Node = root
+
+    def error(self, node: Node, message: str, hint: str = "") -> ConfigError:
+        """What is wrong at `node`."""
+        return ConfigError(message, file=self._path, line=node.start_mark.line + 1, hint=hint)
+
+    def read_mapping(self, node: Node, what: str, known: Sequence[str], required: Sequence[str] = ()) -> Entries:
+        """The values by key: only known keys, each once, the required ones among them."""
+        if not isinstance(node, MappingNode):
+            raise self.error(node, f"{what} is a mapping with {', '.join(known)}, not {_describe(node)}")
+        entries: Entries = {}
+        for key_node, value in node.value:
+            key = str(key_node.value)  # as written: YAML 1.1 reads a plain `on` as true
+            if not isinstance(key_node, ScalarNode) or key not in known:
+                hint = f"Known are {', '.join(known)}."
+                raise self.error(key_node, f"{what} has no key {key[:80]!r}{suggest_name(key, known)}", hint)
+            if key in entries:
+                raise self.error(key_node, f"{key} is given twice")
+            entries[key] = value
+        for key in required:
+            if key not in entries:
+                raise self.error(node, f"{what} needs {key}")
+        return entries
+
+    def read_list(self, node: Node, what: str) -> list[Node]:
+        """The items of a list that is not empty."""
+        if not isinstance(node, SequenceNode):
+            hint = f"Write {what}: [{node.value}]." if isinstance(node, ScalarNode) and node.value else ""
+            raise self.error(node, f"{what} is a list, not {_describe(node)}", hint)
+        if not node.value:
+            raise self.error(node, f"{what} is an empty list")
+        return list(node.value)
+
+    def read_names(self, node: Node, what: str, known: Sequence[str]) -> tuple[str, ...]:
+        """A list of known names."""
+        names = []
+        for item in self.read_list(node, what):
+            name = self.read_text(item, what)
+            if name not in known:
+                hint = f"Known are {', '.join(known)}."
+                raise self.error(item, f"{what}: {name[:80]!r} is not known{suggest_name(name, known)}", hint)
+            names.append(name)
+        return tuple(names)
+
+    def read_counts(self, node: Node, what: str, maximum: int) -> tuple[int, ...]:
+        """A list of whole numbers from 1 to `maximum`."""
+        counts = []
+        for item in self.read_list(node, what):
+            count = self._read_scalar(item, what)
+            if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= maximum:
+                raise self.error(item, f"{what}: {_describe(item)} is not a whole number from 1 to {maximum}")
+            counts.append(count)
+        return tuple(counts)
+
+    def read_switches(self, node: Node, what: str) -> tuple[bool, ...]:
+        """A list of true and false."""
+        switches = []
+        for item in self.read_list(node, what):
+            value = self._read_scalar(item, what)
+            if not isinstance(value, bool):
+                raise self.error(item, f"{what}: {_describe(item)} is neither true nor false")
+            switches.append(value)
+        return tuple(switches)
+
+    def read_number(self, node: Node, what: str) -> int | float:
+        """One number."""
+        value = self._read_scalar(node, what)
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise self.error(node, f"{what} is a number, not {_describe(node)}")
+        return value
+
+    def read_text(self, node: Node, what: str) -> str:
+        """One text, not empty."""
+        value = self._read_scalar(node, what)
+        if not isinstance(value, str) or not value.strip():
+            raise self.error(node, f"{what} is a text, not {_describe(node)}")
+        return value.strip()
+
+    def _read_scalar(self, node: Node, what: str) -> object:
+        if not isinstance(node, ScalarNode) or node.tag.rpartition(":")[2] not in _WORDS:
+            raise self.error(node, f"{what}: {_describe(node)} stands where one value belongs")
+        try:
+            return self._loader.construct_object(node)
+        except (ValueError, yaml.YAMLError) as e:  # e.g. `!!int x`, or a number with thousands of digits
+            raise self.error(node, f"{what}: {_describe(node)} cannot be read") from e
+
+    def _read(self) -> str:
+        try:
+            with self._path.open("rb") as f:
+                data = f.read(MAX_BYTES + 1)
+        except OSError as e:
+            reason = (e.strerror or str(e)).lower()
+            raise ConfigError(f"the suite cannot be read: {reason}", file=self._path) from e
+        if len(data) > MAX_BYTES:
+            raise ConfigError(f"the suite is larger than {MAX_BYTES} bytes", file=self._path)
+        try:
+            return data.decode("utf-8-sig")
+        except UnicodeDecodeError as e:
+            line = data[: e.start].count(b"\n") + 1
+            raise ConfigError("the suite is not UTF-8", file=self._path, line=line) from e
+
+
+def _describe(node: Node) -> str:
+    if isinstance(node, MappingNode):
+        return "a mapping"
+    if isinstance(node, SequenceNode):
+        return "a list"
+    word = _WORDS.get(node.tag.rpartition(":")[2])
+    if word == "empty" or not node.value:
+        return "nothing"
+    shown = repr(str(node.value)[:80])
+    return f"{word} ({shown})" if word else f"{shown} with the tag {node.tag}"

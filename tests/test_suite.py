@@ -1,0 +1,153 @@
+"""Suites: the shipped ones load, matrices expand, and every mistake names its line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from fleet.bundle import read_models
+from fleet.errors import ConfigError
+from fleet.model.suite import ModelInfo, Rules
+from fleet.suite import SHIPPED, list_suites, load_suite
+
+MODELS = {
+    name: ModelInfo(
+        name=name, input_shape=(224, 224, 3), parameters=1, forward_macs=1_000_000_000, phases=phases, source="test"
+    )
+    for name, phases in (
+        ("resnet50", ("train", "forward")),
+        ("alexnet", ("train", "forward")),
+        ("alexnet_conv", ("forward", "forward_backward")),
+    )
+}
+
+
+def write(tmp_path: Path, cells: str, head: str = "name: mine\n") -> str:
+    path = tmp_path / "mine.yaml"
+    path.write_text(f"{head}cells:\n{cells}")
+    return str(path)
+
+
+def test_shipped_suites_load_with_the_real_catalogue_and_have_cells_for_both_kinds_of_host() -> None:
+    listed = list_suites()
+    assert {"smoke", "quick"} <= {s.name for s in listed}
+    for shipped in listed:
+        suite = load_suite(shipped.name, read_models())
+        assert (suite.name, suite.description) == (shipped.name, shipped.description)
+        assert shipped.description
+        assert suite.cells_for("cpu") and suite.cells_for("gpu")
+    assert {path.stem for path in SHIPPED.iterdir()} == {s.name for s in listed}
+
+
+def test_quick_measures_forward_and_both_precisions_on_gpus() -> None:
+    cells = load_suite("quick", read_models()).cells_for("gpu")
+    assert {"train", "forward"} <= {c.phase for c in cells}
+    assert {c.precision for c in cells} == {"fp32", "fp16"}
+
+
+def test_matrix_expands_in_order_with_the_data_format_of_the_device(tmp_path: Path) -> None:
+    path = write(
+        tmp_path,
+        "- {models: [resnet50], phases: [train, forward], batch_sizes: [2, 4], on: [cpu]}\n"
+        "- {models: [resnet50], precisions: [tf32], batch_sizes: [64], devices: [1, 2], xla: [true], on: [gpu]}\n"
+        "- {models: [alexnet_conv], phases: [forward], batch_sizes: [8], on: [cpu, gpu]}\n"
+        "- {models: [resnet50], phases: [forward], batch_sizes: [4], on: [cpu]}\n",  # again: dropped
+    )
+    assert [c.id for c in load_suite(path, MODELS).cells] == [
+        "resnet50/train/fp32/b2/cpu1/nhwc",
+        "resnet50/train/fp32/b4/cpu1/nhwc",
+        "resnet50/forward/fp32/b2/cpu1/nhwc",
+        "resnet50/forward/fp32/b4/cpu1/nhwc",
+        "resnet50/train/tf32/b64/gpu1/nchw/xla",
+        "resnet50/train/tf32/b64/gpu2/nchw/xla",
+        "alexnet_conv/forward/fp32/b8/cpu1/nhwc",
+        "alexnet_conv/forward/fp32/b8/gpu1/nhwc",
+    ]
+
+
+def test_rules_are_the_defaults_with_what_the_file_says_on_top(tmp_path: Path) -> None:
+    head = "name: mine\nrules: {steps: 7, max_s: 1.5}\n"
+    suite = load_suite(write(tmp_path, "- {models: [alexnet], batch_sizes: [1], on: [cpu]}\n", head), MODELS)
+    assert suite.rules == Rules(steps=7, max_s=1.5)
+
+
+GOOD = "- {models: [alexnet], batch_sizes: [1], on: [cpu]}\n"
+
+
+@pytest.mark.parametrize(
+    ("head", "cells", "line", "words"),
+    [
+        ("name: mine\nrulez: {}\n", GOOD, 2, "'rulez'; did you mean rules?"),
+        ("name: mine\nrules: {step: 3}\n", GOOD, 2, "'step'; did you mean steps?"),
+        ("name: mine\nrules:\n  steps: 1\n", GOOD, 3, "steps: input should be greater than or equal to 2, not 1"),
+        ("name: mine\nrules: {max_s: .inf}\n", GOOD, 2, "max_s"),
+        ("name: mine\nrules: {steps: '3'}\n", GOOD, 2, "steps is a number, not a text ('3')"),
+        ("name: mine\nrules: {min_s: 9, max_s: 3}\n", GOOD, 2, "min_s (9) is more than max_s (3)"),
+        ("name: mine\nrules:\n", GOOD, 2, "rules is a mapping"),
+        ("name: a b\n", GOOD, 1, "'a b' may have only"),
+        ("name:\n", GOOD, 1, "name is a text, not nothing"),
+        ("name: [a]\n", GOOD, 1, "a list stands where one value belongs"),
+        ("name: mine\nname: other\n", GOOD, 2, "name is given twice"),
+        ("description: x\n", GOOD, 1, "a suite needs name"),
+        ("name: !secret x\n", GOOD, 1, "with the tag !secret"),
+        ("name: mine\n", "- {models: [alexnet], batch_sizes: [1]}\n", 3, "needs on"),
+        ("name: mine\n", "- {models: [alexnt], batch_sizes: [1], on: [cpu]}\n", 3, "did you mean alexnet?"),
+        ("name: mine\n", "- {models: alexnet, batch_sizes: [1], on: [cpu]}\n", 3, "models is a list, not a text"),
+        ("name: mine\n", "- {models: , batch_sizes: [1], on: [cpu]}\n", 3, "models is a list, not nothing"),
+        ("name: mine\n", "- {models: [], batch_sizes: [1], on: [cpu]}\n", 3, "models is an empty list"),
+        ("name: mine\n", "- {models: [~], batch_sizes: [1], on: [cpu]}\n", 3, "models is a text, not nothing"),
+        ("name: mine\n", "- models: [alexnet]\n  on: [gpus]\n  batch_sizes: [1]\n", 4, "did you mean gpu?"),
+        ("name: mine\n", "- models: [alexnet]\n  on: [cpu]\n  batch_sizes: [0]\n", 5, "from 1 to 1000000"),
+        ("name: mine\n", "- {models: [alexnet], on: [cpu], batch_sizes: [true]}\n", 3, "not a whole number"),
+        ("name: mine\n", "- {models: [alexnet], on: [cpu], batch_sizes: ['2']}\n", 3, "not a whole number"),
+        ("name: mine\n", "- {models: [alexnet], on: [cpu], batch_sizes: [1], xla: [1]}\n", 3, "neither true nor false"),
+        ("name: mine\n", "- {models: [alexnet], on: [cpu], batch_sizes: [1], devices: [2]}\n", 3, "CPU host is one"),
+        ("name: mine\n", "- {models: [alexnet], on: [gpu], batch_sizes: [1], precisions: [fp8]}\n", 3, "'fp8'"),
+        ("name: mine\n", "- {models: [alexnet_conv], on: [cpu], batch_sizes: [1]}\n", 3, "alexnet_conv has no train"),
+        ("name: mine\n", "- [a]\n", 3, "an entry of cells is a mapping"),
+        ("name: mine\n", "  {a\n", 4, "this is not YAML"),
+    ],
+)
+def test_mistake_names_file_line_and_nearest_name(tmp_path: Path, head: str, cells: str, line: int, words: str) -> None:
+    path = write(tmp_path, cells, head)
+    with pytest.raises(ConfigError) as e:
+        load_suite(path, MODELS)
+    assert str(e.value).startswith(f"{path}:{line}: ")
+    assert words in str(e.value)
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        (b"", "the suite is empty"),
+        (b"# nothing\n", "the suite is empty"),
+        (b"name: \xff\n", "not UTF-8"),
+        (b"name: a\x07b\n", "not YAML"),
+        (b"[" * 5000, "not YAML"),
+        (b"- a\n", "a suite is a mapping"),
+        (b"name: " + b"x" * 1_000_001, "larger than"),
+        (b"name: a\ncells: &a [*a]\n", "an entry of cells is a mapping"),
+    ],
+)
+def test_file_that_is_no_suite_is_refused_in_one_sentence(tmp_path: Path, data: bytes, words: str) -> None:
+    path = tmp_path / "bad.yml"
+    path.write_bytes(data)
+    with pytest.raises(ConfigError) as e:
+        load_suite(str(path), MODELS)
+    assert words in str(e.value)
+    assert "\n" not in str(e.value)
+
+
+def test_unknown_suite_and_missing_file_say_what_there_is() -> None:
+    with pytest.raises(ConfigError, match=r"no suite 'smok'; did you mean smoke\?") as e:
+        load_suite("smok", MODELS)
+    assert "quick" in e.value.hint
+    with pytest.raises(ConfigError, match=r"nowhere/x\.yaml: the suite cannot be read: no such file"):
+        load_suite("nowhere/x.yaml", MODELS)
+
+
+def test_suite_that_would_run_for_days_is_refused(tmp_path: Path) -> None:
+    sizes = ", ".join(str(n) for n in range(1, 10_002))
+    with pytest.raises(ConfigError, match="more than 10000 cells"):
+        load_suite(write(tmp_path, f"- {{models: [alexnet], on: [cpu], batch_sizes: [{sizes}]}}\n"), MODELS)

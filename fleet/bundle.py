@@ -53,11 +53,12 @@ def build_bundle() -> Bundle:
         if path.suffix in _SUFFIXES and path.is_file() and not path.name.startswith(".")
     )
     buffer = io.BytesIO()
+    buffer.write(_SHEBANG)  # before the archive, whose offsets then count from the start of the file
     with zipfile.ZipFile(buffer, "w") as archive:
         _add(archive, "__main__.py", _MAIN)
         for name, path in files:
             _add(archive, f"payload/{name}", path.read_bytes())
-    data = _SHEBANG + buffer.getvalue()
+    data = buffer.getvalue()
     return Bundle(data=data, sha256=hashlib.sha256(data).hexdigest())
 
 

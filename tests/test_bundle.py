@@ -21,17 +21,20 @@ from fleet.errors import FleetError
 ROOT = Path(fleet.__file__).parent.parent
 
 
-def build_in(checkout: Path) -> tuple[str, list[str]]:
-    """Hash and entries of the bundle that a checkout of its own builds, in its own process."""
-    code = (
-        "import io, zipfile; from fleet.bundle import build_bundle; b = build_bundle(); print(b.sha256);"
-        "print(*zipfile.ZipFile(io.BytesIO(b.data)).namelist())"
-    )
+def run_python(code: str, checkout: Path) -> str:
+    """Run code with the fleet of a checkout of its own, in another time zone."""
     env = {**os.environ, "PYTHONPATH": str(checkout), "TZ": "Pacific/Chatham"}
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=checkout, env=env, capture_output=True, text=True, check=True
-    )
-    sha256, names = done.stdout.splitlines()
+    argv = [sys.executable, "-c", code]
+    return subprocess.run(argv, cwd=checkout, env=env, capture_output=True, text=True, check=True).stdout
+
+
+def build_in(checkout: Path) -> tuple[str, list[str]]:
+    """Hash and entries of the bundle that the checkout builds."""
+    sha256, names = run_python(
+        "import io, zipfile; from fleet.bundle import build_bundle; b = build_bundle(); print(b.sha256);"
+        "print(*zipfile.ZipFile(io.BytesIO(b.data)).namelist())",
+        checkout,
+    ).splitlines()
     return sha256, names.split()
 
 
@@ -94,11 +97,8 @@ def test_broken_catalogue_is_one_sentence(checkout: Path, monkeypatch: pytest.Mo
 
 def test_missing_payload_is_one_sentence(checkout: Path) -> None:
     shutil.rmtree(checkout / "payload")
-    code = (
-        "from fleet.bundle import build_bundle\ntry: build_bundle()\nexcept Exception as e: print(type(e).__name__, e)"
+    printed = run_python(
+        "from fleet.bundle import build_bundle\ntry: build_bundle()\nexcept Exception as e: print(type(e).__name__, e)",
+        checkout,
     )
-    env = {**os.environ, "PYTHONPATH": str(checkout)}
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=checkout, env=env, capture_output=True, text=True, check=True
-    )
-    assert done.stdout.startswith("FleetError There is no payload in or beside ")
+    assert printed.startswith("FleetError There is no payload in or beside ")

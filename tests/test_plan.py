@@ -94,7 +94,7 @@ def test_summary_puts_hosts_with_the_same_cells_together() -> None:
 
 
 def test_estimate_counts_operations_and_keeps_to_the_rules() -> None:
-    # resnet50, 3.858 G multiply-adds: a training step of 8 is 2 x 3 x 8 x 3.858e9 = 1.85e11 operations, 0.93 s at 2e11/s.
+    # A training step of 8 is 2 x 3 x 8 x 3.858e9 (multiply-adds) = 1.85e11 operations: 0.926 s at 2e11/s.
     resnet50 = MODELS["resnet50"]
     train, forward = (Cell(model="resnet50", phase=p, batch_size=8) for p in ("train", "forward"))
     rules = Rules(warmup_steps=10, steps=20, max_s=1000)

@@ -15,7 +15,7 @@ NOBODY = 65534
 class DockerRuntime:
     """Arguments of `docker run`.
 
-    The image's own entrypoint stays: in NGC's images it is what sets up CUDA's forward compatibility with older drivers.
+    The image's own entrypoint stays: in NGC's images it sets up CUDA's forward compatibility with older drivers.
     """
 
     name = "docker"

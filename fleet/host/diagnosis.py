@@ -1,0 +1,191 @@
+"""What container engines print when they fail, and what it means.
+
+The texts are those of Docker Engine 20.10 to 28, containerd and the NVIDIA Container Toolkit; case does not matter.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from fleet.model.text import make_inert
+
+Diagnosis = tuple[str, str, str]
+"""Reason, sentence, what to do next."""
+
+
+@dataclass(frozen=True)
+class _Known:
+    pattern: str
+    reason: str
+    message: str
+    hint: str
+
+
+_LOGIN = (
+    "Log in there with docker login (nvcr.io: user name $oauthtoken, your key); a stale login fails too: docker logout."
+)
+
+_KNOWN = (
+    _Known(
+        r'could not select device driver "\w*" with capabilities: \[\[gpu\]\]',
+        "toolkit_missing",
+        "docker cannot hand out GPUs: the NVIDIA Container Toolkit is missing",
+        "Install nvidia-container-toolkit, run `nvidia-ctk runtime configure`, restart docker; "
+        "for a host without GPUs set fleet_devices: cpu.",
+    ),
+    _Known(
+        r"(unknown or invalid runtime name|unknown runtime specified):? nvidia",
+        "toolkit_not_registered",
+        "docker does not know the runtime nvidia",
+        "Run `nvidia-ctk runtime configure --runtime=docker` there and restart docker.",
+    ),
+    _Known(
+        r"initialization error: (nvml error: )?driver (not loaded|rpc error)|load library failed: libnvidia-ml",
+        "driver_not_loaded",
+        "the NVIDIA driver is not loaded",
+        "Run nvidia-smi there; install the driver or reboot into the kernel it was built for.",
+    ),
+    _Known(
+        r"unsatisfied condition: cuda>=([\d.]+)",
+        "driver_too_old",
+        "the NVIDIA driver is too old for this image",
+        "Update the driver, or set fleet_image to an older release for this host.",
+    ),
+    _Known(
+        r"unresolvable cdi devices|cdi device injection failed",
+        "cdi_spec_missing",
+        "docker has no description of the GPUs (CDI)",
+        "Run `nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml` there.",
+    ),
+    _Known(
+        r"device error: .*unknown device",
+        "bad_gpu_index",
+        "a GPU that fleet_devices names is not there",
+        "Compare fleet_devices with `nvidia-smi -L` on the host.",
+    ),
+    _Known(
+        r"driver/library version mismatch",
+        "driver_mismatch",
+        "the NVIDIA driver was updated without a reboot",
+        "Reboot the host, or reload the nvidia kernel modules.",
+    ),
+    _Known(
+        r"failed to initialize nvml: (unknown error|insufficient permissions)",
+        "nvml_failed",
+        "the container cannot reach the NVIDIA driver",
+        "Check the device files' permissions, SELinux, and no-cgroups in the toolkit's configuration.",
+    ),
+    _Known(
+        r"manifest unknown|manifest for .* not found|repository .*does not exist"
+        r"|pull access denied|name unknown|no such image",
+        "image_not_found",
+        "the image is not on the host and no registry gives it",
+        "Check fleet_image, its tag and the right to pull it; or load it there with docker load.",
+    ),
+    _Known(
+        r"unauthorized|authentication required|401|403 forbidden|denied: |failed to fetch (anonymous|oauth) token",
+        "registry_auth",
+        "the registry refuses to give the image",
+        _LOGIN,
+    ),
+    _Known(
+        r"no matching manifest for|exec format error",
+        "wrong_architecture",
+        "the image is not built for this host's processor",
+        "Set fleet_image to one that is.",
+    ),
+    _Known(
+        r"toomanyrequests|\b429\b",
+        "rate_limited",
+        "the registry allows no more pulls for now",
+        "Log in there, or try later.",
+    ),
+    _Known(
+        r"no space left on device|failed to register layer",
+        "disk_full",
+        "there is no space for the image in docker's data directory",
+        "Free some there (docker system df, docker image prune).",
+    ),
+    _Known(
+        r"operation not permitted.*rlimit|rlimit.*operation not permitted|error setting rlimit",
+        "ulimit_refused",
+        "this engine may not raise limits",
+        "Set fleet_ulimits: {} for this host.",
+    ),
+    _Known(
+        r"cannot join ipc|ipc.*(not permitted|not supported|not allowed)",
+        "ipc_refused",
+        "this engine does not share the host's shared memory",
+        "Set fleet_ipc: private for this host.",
+    ),
+    _Known(
+        r"unknown flag|flag provided but not defined|invalid argument .* for \"-|invalid reference format",
+        "bad_arguments",
+        "docker does not understand an argument",
+        "Check fleet_runtime_args and fleet_image.",
+    ),
+    _Known(
+        r"executable file not found|no such file or directory: unknown",
+        "no_python",
+        "the image has no python3",
+        "Set fleet_image to an image with Python and TensorFlow.",
+    ),
+    _Known(
+        r"x509:|certificate signed by unknown authority|i/o timeout|tls handshake timeout|proxyconnect"
+        r"|no such host|connection refused|network is unreachable|request canceled while waiting"
+        r"|client\.timeout exceeded|context deadline exceeded|temporary failure in name",
+        "registry_network",
+        "the image is not on the host and the registry cannot be reached from there",
+        "Check the host's way to the registry (proxy, DNS, certificates), or load the image there with docker load.",
+    ),
+)
+
+_ENGINE = (
+    _Known(
+        r"permission denied",
+        "docker_permission",
+        "{user} may not use docker",
+        "Add the user to the group docker there (it is as good as root), or run a rootless engine.",
+    ),
+    _Known(
+        r"cannot connect to the docker daemon|docker daemon running|connection refused|no such file or directory",
+        "docker_not_running",
+        "the docker daemon does not run, or not where the client looks for it",
+        "Start it there: systemctl start docker.",
+    ),
+)
+
+
+def diagnose_engine(said: str, user: str) -> Diagnosis:
+    """Why the engine does not answer, from what its client printed."""
+    return _diagnose(_ENGINE, said, ("docker_failed", "docker does not answer", "Run `docker info` there."), user)
+
+
+def diagnose_launch(said: str, image: str) -> Diagnosis:
+    """Why a container did not start, or an image did not come, from what the engine printed."""
+    fallback = ("launch_failed", f"the engine did not start {image}", "Start it there by hand to see more.")
+    return _diagnose(_KNOWN, said, fallback, "")
+
+
+def _diagnose(table: tuple[_Known, ...], said: str, fallback: Diagnosis, user: str) -> Diagnosis:
+    evidence = _shorten(said)
+    for known in table:
+        if re.search(known.pattern, said, re.IGNORECASE):
+            reason, message, hint = known.reason, known.message.replace("{user}", user), known.hint
+            break
+    else:
+        reason, message, hint = fallback
+    return reason, f"{message} ({evidence})" if evidence else message, hint
+
+
+def _shorten(said: str) -> str:
+    """The line that says why: the last that is neither empty nor the client's pointer to its help."""
+    lines = [line.strip() for line in make_inert(said, 8192).split("\n")]
+    telling = [
+        line
+        for line in lines
+        if line and not re.match(r"(see|run) .*--help|errors pretty printing info", line, re.IGNORECASE)
+    ]
+    line = telling[-1] if telling else ""
+    return line if len(line) <= 300 else line[:299] + "…"

@@ -1,0 +1,146 @@
+"""Watching a started job until it has ended, through lost connections, a dead supervisor and Ctrl-C."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Generator
+from dataclasses import dataclass, field
+
+from fleet.errors import ContactLost, HostError
+from fleet.host.framing import Shell
+from fleet.host.outcome import Ending
+from fleet.host.steps import PULL_DEADLINE_S, JobState, Task, cancel_job, poll_job, start_job
+from fleet.model.event import Event, HostNotice, HostProgress, HostStage
+from fleet.model.inventory import Settings
+from fleet.model.result import HostStatus, Stage
+from fleet.runtime.base import HostJob
+
+
+@dataclass(frozen=True)
+class Pause:
+    """Nothing to do for this host for a while."""
+
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Patience:
+    """How long to wait, in seconds."""
+
+    poll_min_s: float = 0.5
+    poll_max_s: float = 10.0
+    """Between two polls; a job is polled less often the longer it runs, so that it is not disturbed."""
+    contact_s: float = 900.0
+    """A host that does not answer for this long in mid-run is given up. Its job goes on there."""
+    cancel_s: float = 30.0
+    """For a cancelled job to end."""
+    overdue_s: float = 120.0
+    """Beyond the job's own deadline, which the host should have kept."""
+
+
+@dataclass
+class Follower:
+    """One started job."""
+
+    shell: Shell
+    task: Task
+    settings: Settings
+    job: HostJob
+    boot_id: str | None
+    """Of the boot the job was started in."""
+    cancelled: Callable[[], bool]
+    patience: Patience
+    _silent_since: float | None = field(default=None, init=False)
+    _cancelled_at: float | None = field(default=None, init=False)
+    _stage: Stage | None = field(default=None, init=False)
+
+    def follow(self) -> Generator[Event | Pause, None, Ending | None]:
+        """Until the job has ended; what is already known of how, None when its own record says it.
+
+        Raises:
+            ContactLost: the host has not answered for too long, or the job did not end when it was cancelled.
+        """
+        begin, interval = time.monotonic(), self.patience.poll_min_s
+        allowed = self.task.plan.deadline_s + PULL_DEADLINE_S + self.patience.overdue_s
+        while True:
+            try:
+                self._cancel_if_asked()
+                state = poll_job(self.shell, self.job)
+                self._silent_since = None
+                ending, done = self._read_end(state)
+                if done:
+                    return ending
+                if not state.supervised and not state.ended:
+                    start_job(self.shell, self.task, self.settings, self.job, push=False)
+                yield from self._tell(state)
+            except GivenUp:
+                raise
+            except HostError as error:
+                yield from self._bear(error)
+            if time.monotonic() - begin > allowed:
+                raise self._give_up("overdue", f"the job has not ended {allowed:.0f} s after its start")
+            yield Pause(1.0 if self._cancelled_at else interval)
+            interval = min(interval * 1.3, self.patience.poll_max_s)
+
+    def _read_end(self, state: JobState) -> tuple[Ending | None, bool]:
+        """What this poll says of the end, and whether there is nothing more to wait for."""
+        if state.ended:
+            return None, True
+        if not state.present:
+            hint = "Somebody cleaned the work directory; run it again."
+            return Ending(HostStatus.LOST, Stage.RUN, "removed", "the job's directory is gone", hint), True
+        if self.boot_id and state.boot_id and state.boot_id != self.boot_id:
+            hint = "Look why it rebooted (journalctl -b -1 -e), then run it again."
+            return Ending(
+                HostStatus.LOST, Stage.RUN, "reboot", "the machine rebooted while it was measured", hint
+            ), True
+        return None, False
+
+    def _tell(self, state: JobState) -> Generator[Event, None, None]:
+        alias, cells = self.task.plan.alias, self.task.plan.cells
+        if state.stage and state.stage != self._stage:
+            self._stage = state.stage
+            yield HostStage(alias=alias, stage=state.stage)
+        progress = state.progress
+        current = cells[progress.index].id if progress and 0 <= progress.index < len(cells) else None
+        yield HostProgress(
+            alias=alias,
+            cells_done=min(progress.done, len(cells)) if progress else 0,
+            cells_total=len(cells),
+            current_cell=current,
+            elapsed_s=state.elapsed_s,
+            detail="pulling the image" if state.stage == Stage.PULL else "",
+        )
+
+    def _bear(self, error: HostError) -> Generator[Event | Pause, None, None]:
+        """The host does not answer: the job goes on there, so try again, for as long as there is patience."""
+        now = time.monotonic()
+        if self._silent_since is None:
+            self._silent_since = now
+            yield HostNotice(
+                alias=self.task.plan.alias, message=f"contact lost, the job goes on there: {error.message}"
+            )
+        patience = self.patience.cancel_s if self.cancelled() else self.patience.contact_s
+        if now - self._silent_since >= patience:
+            raise self._give_up(error.reason, f"the host has not answered for {patience:.0f} s: {error.message}")
+
+    def _cancel_if_asked(self) -> None:
+        if not self.cancelled():
+            return
+        if self._cancelled_at is None:
+            cancel_job(self.shell, self.job, self.settings)
+            self._cancelled_at = time.monotonic()
+        elif time.monotonic() - self._cancelled_at > self.patience.cancel_s:
+            raise self._give_up(
+                "cancel", f"the job did not end within {self.patience.cancel_s:.0f} s of being cancelled"
+            )
+
+    def _give_up(self, reason: str, message: str) -> GivenUp:
+        what = f"its directory is {self.job.directory}"
+        if self.settings.runtime != "native":
+            what = f"its container is {self.job.container}, {what}"
+        return GivenUp(self.task.plan.alias, Stage.RUN, reason, message, f"The job may still be running there: {what}.")
+
+
+class GivenUp(ContactLost):
+    """No more waiting for this host; unlike other lost contact, it is final."""

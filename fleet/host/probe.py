@@ -1,0 +1,66 @@
+"""One look at a host: facts for the record, and what the start must know."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+
+from fleet.host.facts import Findings, read_facts
+from fleet.host.framing import Section, Shell
+from fleet.model.facts import HostFacts
+from fleet.model.inventory import Connection, Settings
+from fleet.model.result import Stage
+from fleet.runtime.choose import choose_runtime
+
+PROBE_TIMEOUT_S = 150.0
+"""Above the script's own limits together: an answer that names the hanging tool beats a connection given up."""
+
+
+@dataclass(frozen=True)
+class Probe:
+    """What one look found."""
+
+    facts: HostFacts
+    findings: Findings
+    uid: int
+    gid: int
+    payload_present: bool
+    raw: bytes = field(repr=False)
+    """As it was printed."""
+
+
+def choose_python(settings: Settings, connection: Connection, here: str) -> str:
+    """The interpreter for `runtime: native`: `here` is fleet's own, which serves on the control node itself."""
+    return settings.python or (here if connection.kind == "local" else "python3")
+
+
+def probe_host(shell: Shell, settings: Settings, *, payload_sha256: str = "", workdir: bool = True) -> Probe:
+    """Look at a host in one round trip.
+
+    Args:
+        payload_sha256: which payload to look for.
+        workdir: make and check the work directory; without it nothing is touched.
+
+    Raises:
+        HostError: no connection, or no shell.
+    """
+    runtime = choose_runtime(settings).name
+    subject = settings.python or "python3" if runtime == "native" else settings.image
+    arguments = [settings.workdir if workdir else "", runtime, subject, payload_sha256]
+    before = time.time()
+    raw, sections = shell.read("probe", arguments, stage=Stage.PROBE, timeout_s=PROBE_TIMEOUT_S)
+    return read_probe(raw, sections, payload_sha256, (before + time.time()) / 2)
+
+
+def read_probe(raw: bytes, sections: tuple[Section, ...], payload_sha256: str, midway_unix_s: float) -> Probe:
+    """The sections, parsed. `midway_unix_s` is our clock in the middle of the round trip."""
+    findings = Findings({section.name: section for section in sections})
+    uid, gid, *_ = [*findings.lines("id"), "", ""]
+    return Probe(
+        facts=read_facts(findings, midway_unix_s),
+        findings=findings,
+        uid=int(uid) if uid.isdigit() else -1,
+        gid=int(gid) if gid.isdigit() else -1,
+        payload_present=bool(payload_sha256) and findings.text("payload") == payload_sha256,
+        raw=raw,
+    )

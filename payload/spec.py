@@ -1,0 +1,114 @@
+"""The spec file: what to measure, and what to copy into every document."""
+
+import json
+import math
+from typing import Any, Dict, List, NamedTuple
+
+from payload.cell import DATA_FORMATS, DEVICES, PHASES, PRECISIONS, Cell
+
+SCHEMA = "fleet.spec/1"
+
+Rules = NamedTuple(
+    "Rules",
+    [
+        ("warmup_steps", int),
+        ("warmup_s", float),
+        ("steps", int),
+        ("min_s", float),
+        ("max_s", float),
+        ("cell_timeout_s", float),
+    ],
+)
+"""How each cell is measured; the controller's words and units."""
+
+Identity = NamedTuple("Identity", [("run_id", str), ("job_id", str), ("alias", str), ("payload_sha256", str)])
+"""Whose job this is."""
+
+Spec = NamedTuple("Spec", [("identity", Identity), ("rules", Rules), ("cells", List[Cell])])
+
+
+class BadSpec(Exception):
+    """The spec file cannot be used; the message is one sentence."""
+
+
+def read_spec(path: str) -> Spec:
+    """Read and check a spec file.
+
+    Raises:
+        BadSpec: it cannot be read, is not JSON, or says something the payload does not know.
+    """
+    try:
+        with open(path, encoding="utf-8") as file:
+            document = json.load(file)
+    except OSError as error:
+        raise BadSpec("%s: cannot be read: %s." % (path, error.strerror))
+    except ValueError as error:
+        raise BadSpec("%s: is not JSON: %s." % (path, error))
+    try:
+        return _parse(document)
+    except BadSpec as error:
+        raise BadSpec("%s: %s" % (path, error))
+
+
+def _parse(document: Any) -> Spec:
+    keys = {"schema", "run_id", "job_id", "alias", "payload_sha256", "rules", "cells"}
+    _check_keys(document, keys, "the document")
+    if document["schema"] != SCHEMA:
+        raise BadSpec("schema is %r; this payload reads %s." % (document["schema"], SCHEMA))
+    for key in Identity._fields:
+        _check(isinstance(document[key], str) and document[key] != "", key, "a text that is not empty")
+    _check(isinstance(document["cells"], list), "cells", "a list")
+    cells = [parse_cell(cell, "cells[%d]" % i) for i, cell in enumerate(document["cells"])]
+    _check(len(cells) > 0, "cells", "at least one cell")
+    return Spec(Identity(*(document[k] for k in Identity._fields)), parse_rules(document["rules"]), cells)
+
+
+def parse_rules(value: Any) -> Rules:
+    """Check the measuring rules. Raises BadSpec."""
+    _check_keys(value, set(Rules._fields), "rules")
+    for key, least in (("warmup_steps", 1), ("steps", 2)):
+        _check(_is_whole(value[key]) and value[key] >= least, "rules." + key, "a whole number from %d" % least)
+    for key in ("warmup_s", "min_s"):
+        _check(_is_number(value[key]) and value[key] >= 0, "rules." + key, "a number from 0")
+    for key in ("max_s", "cell_timeout_s"):
+        _check(_is_number(value[key]) and value[key] > 0, "rules." + key, "a number above 0")
+    return Rules(**value)
+
+
+def parse_cell(value: Any, where: str) -> Cell:
+    """Check one cell. `where` names it in the error. Raises BadSpec."""
+    _check_keys(value, set(Cell._fields), where)
+    _check(isinstance(value["model"], str), where + ".model", "a text")
+    choices = {"phase": PHASES, "precision": PRECISIONS, "device": DEVICES, "data_format": DATA_FORMATS}
+    for key in sorted(choices):
+        _check(value[key] in choices[key], "%s.%s" % (where, key), "one of " + ", ".join(choices[key]))
+    for key in ("batch_size", "devices"):
+        _check(_is_whole(value[key]) and value[key] >= 1, "%s.%s" % (where, key), "a whole number from 1")
+    _check(isinstance(value["xla"], bool), where + ".xla", "true or false")
+    return Cell(**value)
+
+
+def describe(fields: Any) -> Dict[str, Any]:
+    """The fields of a Cell, Rules or Identity, in their order, for a JSON document."""
+    return {key: getattr(fields, key) for key in fields._fields}
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _check(good: bool, where: str, wanted: str) -> None:
+    if not good:
+        raise BadSpec("%s must be %s." % (where, wanted))
+
+
+def _check_keys(value: Any, keys: "set[str]", where: str) -> None:
+    _check(isinstance(value, dict), where, "an object")
+    for key in sorted(set(value) - keys):
+        raise BadSpec("%s has a key %r that this payload does not know." % (where, key))
+    for key in sorted(keys - set(value)):
+        raise BadSpec("%s lacks the key %r." % (where, key))

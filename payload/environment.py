@@ -6,8 +6,11 @@ from typing import Dict
 from payload.cell import Cell
 from payload.cgroup import count_cpus
 
-RECORDED = ("TF_", "XLA_FLAGS", "NCCL_", "OMP_", "NVIDIA_", "CUDA_")
+_RECORDED = ("TF_", "XLA_FLAGS", "NCCL_", "OMP_", "NVIDIA_", "CUDA_")
 """Beginnings of the names that are written into the host's document. No others: there may be secrets in them."""
+
+_SECRET = ("TF_VAR_", "TF_TOKEN_", "TF_CLI_")
+"""Terraform's, which shares TensorFlow's beginning and keeps passwords there."""
 
 _REMOVED = (
     "TF_ENABLE_AUTO_MIXED_PRECISION",
@@ -58,4 +61,5 @@ def choose_threads(cell: Cell) -> Dict[str, int]:
 
 def list_recorded() -> Dict[str, str]:
     """The variables in force that can change the number."""
-    return {k: v for k, v in sorted(os.environ.items()) if k.startswith(RECORDED)}
+    names = [k for k in sorted(os.environ) if k.startswith(_RECORDED) and not k.startswith(_SECRET)]
+    return {k: os.environ[k] for k in names}

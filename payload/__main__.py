@@ -1,0 +1,78 @@
+"""The payload's command line."""
+
+import argparse
+import json
+import sys
+from typing import List, Optional
+
+from payload.catalog import read_catalog
+
+_COMMANDS = ("run", "models", "cell")
+
+
+def main(argv: Optional[List[str]] = None) -> int:
+    """Do what the arguments say. Returns the exit status."""
+    words = sys.argv[1:] if argv is None else argv
+    if words and words[0] in _COMMANDS:
+        return _run_command(words)
+    return _run_by_hand(words)
+
+
+def _run_command(words: List[str]) -> int:
+    parser = argparse.ArgumentParser(prog="fleet-payload")
+    commands = parser.add_subparsers(dest="command")
+    run = commands.add_parser("run", help="measure the cells of a spec file")
+    run.add_argument("spec", metavar="SPEC")
+    run.add_argument("--out", metavar="DIR", required=True, help="where the documents go; made if need be")
+    models = commands.add_parser("models", help="list the models")
+    models.add_argument("--json", action="store_true", help="the catalogue as it is")
+    cell = commands.add_parser("cell", help="measure one cell (for internal use)")
+    cell.add_argument("--report-fd", type=int, required=True, help="where to report; the request is on standard input")
+    arguments = parser.parse_args(words)
+    if arguments.command == "run":
+        from payload import parent
+
+        return parent.run(arguments.spec, arguments.out)
+    if arguments.command == "cell":
+        from payload import child
+
+        return child.main(arguments.report_fd)
+    _list_models(arguments.json)
+    return 0
+
+
+def _run_by_hand(words: List[str]) -> int:
+    from payload import byhand
+
+    parser = argparse.ArgumentParser(
+        prog="fleet-payload",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        description="Measure how many images per second this machine trains, or run a spec of fleet.\n\n"
+        "  fleet-payload --model=resnet50 --device=cpu --batch_size=8    one measurement, by hand\n"
+        "  fleet-payload run SPEC --out DIR                              every cell of a spec file\n"
+        "  fleet-payload models [--json]                                 what can be measured",
+    )
+    byhand.add_flags(parser)
+    flags = parser.parse_args(words)
+    if flags.model is None:
+        parser.error("say what to measure: --model NAME, or run SPEC, or models")
+    if flags.model not in read_catalog():
+        parser.error("there is no model %s; there are %s" % (flags.model, ", ".join(read_catalog())))
+    return byhand.run_by_hand(flags)
+
+
+def _list_models(as_json: bool) -> None:
+    models = list(read_catalog().values())
+    if as_json:
+        print(json.dumps({"models": models}, indent=2))
+        return
+    row = "%-14s %-12s %12s %8s  %s"
+    print(row % ("model", "input", "parameters", "GMAC", "phases"))
+    for model in models:
+        size = "x".join(str(n) for n in model["input_shape"])
+        macs = "%.3f" % (model["forward_macs"] / 1e9)
+        print(row % (model["name"], size, "{:,}".format(model["parameters"]), macs, ", ".join(model["phases"])))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

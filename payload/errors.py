@@ -1,0 +1,100 @@
+"""Why a cell was not measured: what went wrong, made into a status, a fixed reason and a sentence."""
+
+import re
+import signal
+from typing import NamedTuple, Optional
+
+from payload.measure import NotFinite
+
+Verdict = NamedTuple("Verdict", [("status", str), ("reason", str), ("message", str)])
+
+
+class Unsupported(Exception):
+    """The machine, or TensorFlow on it, cannot do what the cell asks for; the message is a sentence."""
+
+    def __init__(self, reason: str, message: str) -> None:
+        Exception.__init__(self, message)
+        self.reason = reason
+
+
+_OUT_OF_MEMORY = re.compile(
+    r"OOM when allocating|out of memory|CUDA_ERROR_OUT_OF_MEMORY|failed to allocate memory|bad_alloc|"
+    r"Dst tensor is not initialized|Cannot allocate memory|Unable to allocate",
+    re.IGNORECASE,
+)
+_NO_KERNEL = re.compile(
+    r"No OpKernel was registered|Could not find device for node|No registered '|no supported kernel|not implemented",
+    re.IGNORECASE,
+)
+_SMALLER = "Use a smaller batch."
+
+_SIGNALS = {
+    "SIGILL": ("illegal_instruction", "The processor lacks an instruction that this TensorFlow is built for, most often "
+               "AVX: use another image, or a machine whose CPU (or virtual CPU) has it."),
+    "SIGKILL": ("killed", "Somebody killed it, most often the kernel for want of memory: look in the host's `dmesg`, or "
+                "use a smaller batch."),
+    "SIGBUS": ("bus_error", "Most often /dev/shm is full: give the container more with --ipc=host or --shm-size."),
+    "SIGSEGV": ("segfault", "Look at the end of its output; driver and image may not fit each other."),
+    "SIGABRT": ("aborted", "Look at the end of its output for what TensorFlow found."),
+}  # fmt: skip
+
+
+def judge_exception(error: BaseException) -> Verdict:
+    """What an exception in the child means."""
+    text = "%s: %s" % (type(error).__name__, str(error).strip())
+    short = _shorten(text)
+    if isinstance(error, Unsupported):
+        return Verdict("unsupported", error.reason, str(error))
+    if isinstance(error, NotFinite):
+        return Verdict("invalid", error.reason, str(error))
+    if isinstance(error, MemoryError):
+        return Verdict("oom", "host_memory", "The memory of the machine does not suffice. " + _SMALLER)
+    if type(error).__name__ == "ResourceExhaustedError" or _OUT_OF_MEMORY.search(text):
+        where = "device" if re.search(r"GPU|CUDA", text) else "host"
+        return Verdict("oom", where + "_memory", "The %s's memory does not suffice: %s %s" % (where, short, _SMALLER))
+    if isinstance(error, ImportError):
+        return Verdict("crash", "tensorflow_missing", "TensorFlow cannot be loaded: %s Use an image that has it, or "
+                       "install it for this python3." % short)  # fmt: skip
+    if _NO_KERNEL.search(text):
+        return Verdict("unsupported", "no_kernel", "TensorFlow has no kernel for it here: %s Use fp32." % short)
+    return Verdict("crash", "exception", "TensorFlow failed: %s Look at the end of its output." % short)
+
+
+def judge_death(returncode: int, output: str, oom_killed: bool) -> Verdict:
+    """What it means that the child ended without a result.
+
+    Args:
+        returncode: as subprocess gives it: negative for a signal.
+        output: the end of what the child printed.
+        oom_killed: the kernel's count of processes killed for memory went up meanwhile.
+    """
+    name = _name_signal(-returncode) if returncode < 0 else None
+    if name == "SIGKILL" and oom_killed:
+        return Verdict("oom", "host_memory", "The kernel killed it: the memory of the host, or the limit of the "
+                       "container, does not suffice. %s" % _SMALLER)  # fmt: skip
+    if name in ("SIGABRT", "SIGSEGV", None) and _OUT_OF_MEMORY.search(output):
+        return Verdict("oom", "host_memory", "The memory of the host does not suffice. " + _SMALLER)
+    if name is None:
+        return Verdict("crash", "exited", "It ended with exit status %d and no result. Look at the end of its output."
+                       % returncode)  # fmt: skip
+    reason, remedy = _SIGNALS.get(name, ("signal", "Look at the end of its output."))
+    return Verdict("crash", reason, "It was ended by %s. %s" % (name, remedy))
+
+
+def judge_timeout(timeout_s: float, stage: str) -> Verdict:
+    """The child was killed because its time was up."""
+    return Verdict("timeout", "cell_timeout", "It was not done after %g s (stage %s). Raise cell_timeout_s if the machine "
+                   "is just slow; otherwise something hangs." % (timeout_s, stage))  # fmt: skip
+
+
+def _name_signal(number: int) -> Optional[str]:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return "signal %d" % number
+
+
+def _shorten(text: str) -> str:
+    """The first line, at most 300 characters, ended as a sentence."""
+    line = text.splitlines()[0][:300].rstrip(" .")
+    return line + "."

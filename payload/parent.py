@@ -1,0 +1,147 @@
+"""The parent: runs a spec cell by cell, one child each, and writes every document as soon as there is one.
+
+It never loads TensorFlow, so that an out-of-memory, a crash, a hang or a leak costs one cell.
+"""
+
+import os
+import sys
+import time
+from typing import Any, Dict, Optional
+
+from payload.catalog import read_catalog
+from payload.cell import Cell, find_unsupported, name_cell
+from payload.cgroup import count_cpus, count_oom_kills, read_memory_limit
+from payload.environment import make_environment
+from payload.errors import Verdict, judge_death, judge_timeout
+from payload.files import write_json
+from payload.measure import PROTOCOL
+from payload.process import Ended, Listener, Stop, Stopped, run_child
+from payload.spec import BadSpec, Rules, Spec, describe, read_spec
+
+RESULT_SCHEMA = "fleet.result/1"
+PROGRESS_SCHEMA = "fleet.progress/1"
+
+_SYSTEM_TIMEOUT_S = 300.0
+"""For loading TensorFlow once: slow disks and network file systems take minutes."""
+
+
+def run(spec_path: str, out: str) -> int:
+    """Measure a spec and write `system.json`, `progress.json` and `cells/NNN.json` into the directory `out`.
+
+    Returns:
+        0: every cell has a document, whatever its status. 2: the spec is bad, or the directory cannot be written.
+        143, 130: told to stop by SIGTERM, SIGINT.
+    """
+    stop = Stop()
+    stop.listen()
+    try:
+        spec = read_spec(spec_path)
+        os.makedirs(os.path.join(out, "cells"), exist_ok=True)
+        Job(spec, os.path.abspath(out), stop).run()
+    except BadSpec as error:
+        sys.stderr.write("%s\n" % error)
+        return 2
+    except OSError as error:
+        where = error.filename2 or error.filename or out
+        sys.stderr.write("%s: cannot be written: %s. Choose another --out.\n" % (where, error.strerror))
+        return 2
+    except Stopped:
+        assert stop.signum is not None
+        return 128 + stop.signum
+    return 0
+
+
+class Job:
+    """One spec being measured."""
+
+    def __init__(self, spec: Spec, out: str, stop: Stop) -> None:
+        self._spec = spec
+        self._out = out
+        self._stop = stop
+
+    def run(self) -> None:
+        """Raises OSError when a document cannot be written, Stopped when told to stop."""
+        self._write_progress(None, "system", 0)
+        self._write("system.json", self._describe_system())
+        for index, cell in enumerate(self._spec.cells):
+            self._write_progress(index, "start", index)
+            document = self._make_document(index, cell)
+            self._write(os.path.join("cells", "%03d.json" % index), document)
+        self._write_progress(None, "done", len(self._spec.cells))
+
+    def _describe_system(self) -> Dict[str, Any]:
+        environment = make_environment(self._spec.cells[0])
+        ended = run_child({"kind": "system"}, environment, _SYSTEM_TIMEOUT_S, self._stop, lambda event: None)
+        document = self._begin("host")
+        document["software"] = ended.result or {}
+        document["cpus_usable"] = count_cpus()
+        document["memory_limit_bytes"] = read_memory_limit()
+        return document
+
+    def _make_document(self, index: int, cell: Cell) -> Dict[str, Any]:
+        started, clock = time.time(), time.monotonic()
+
+        def listen(event: Dict[str, Any]) -> None:
+            if event["event"] == "stage":
+                self._write_progress(index, event["stage"], index)
+
+        result = measure_cell(cell, self._spec.rules, self._stop, listen)
+        document = self._begin("cell")
+        document.update(attempt=1, index=index, cell_id=name_cell(cell), cell=describe(cell))
+        document.update(result, started_unix_s=started, duration_s=time.monotonic() - clock)
+        return document
+
+    def _begin(self, kind: str) -> Dict[str, Any]:
+        document = {"schema": RESULT_SCHEMA, "kind": kind, "protocol": PROTOCOL}  # type: Dict[str, Any]
+        document.update(describe(self._spec.identity))
+        return document
+
+    def _write_progress(self, index: Optional[int], stage: str, done: int) -> None:
+        document = {
+            "schema": PROGRESS_SCHEMA,
+            "index": index,
+            "cell_id": None if index is None else name_cell(self._spec.cells[index]),
+            "stage": stage,
+            "done": done,
+            "total": len(self._spec.cells),
+        }
+        self._write("progress.json", document)
+
+    def _write(self, name: str, document: Dict[str, Any]) -> None:
+        write_json(os.path.join(self._out, name), document)
+
+
+def measure_cell(cell: Cell, rules: Rules, stop: Stop, listen: Listener, every: int = 0) -> Dict[str, Any]:
+    """Measure one cell in a child.
+
+    Args:
+        every: let the child report step times each so many steps; 0: never.
+
+    Returns:
+        Of a cell's result document: status, stage, reason, message and, where there are any, timing, throughput, loss,
+        workload, memory, device_name, log_tail.
+
+    Raises:
+        Stopped: told to stop.
+    """
+    problem = find_unsupported(cell, read_catalog())
+    if problem is not None:
+        return _fail(Verdict("unsupported", problem[0], problem[1]), "start", None)
+    request = {"kind": "cell", "cell": describe(cell), "rules": describe(rules), "every": every}
+    kills = count_oom_kills()
+    ended = run_child(request, make_environment(cell), rules.cell_timeout_s, stop, listen)
+    if ended.result is None:
+        return _fail(_judge(ended, rules, kills), ended.stage, ended.output)
+    if ended.result["status"] != "ok":
+        ended.result["log_tail"] = ended.output
+    return ended.result
+
+
+def _judge(ended: Ended, rules: Rules, kills_before: Optional[int]) -> Verdict:
+    if ended.timed_out:
+        return judge_timeout(rules.cell_timeout_s, ended.stage)
+    return judge_death(ended.returncode, ended.output, (count_oom_kills() or 0) > (kills_before or 0))
+
+
+def _fail(verdict: Verdict, stage: str, output: Optional[str]) -> Dict[str, Any]:
+    return dict(verdict._asdict(), stage=stage, log_tail=output or None)

@@ -1,0 +1,176 @@
+"""A child process under supervision: its report is read, its output kept in bounds, its time limited."""
+
+import json
+import os
+import selectors
+import signal
+import subprocess
+import sys
+import time
+from typing import Any, Callable, Dict, List, NamedTuple, Optional
+
+KEPT_BYTES = 65536
+"""How much of the end of a child's output is kept."""
+
+_TICK_S = 0.25
+
+Ended = NamedTuple(
+    "Ended",
+    [
+        ("result", Optional[Dict[str, Any]]),
+        ("returncode", int),
+        ("timed_out", bool),
+        ("stage", str),
+        ("output", str),
+    ],
+)
+"""How a child ended. `result` None: it did not report one. `stage`: the last that it entered."""
+
+Listener = Callable[[Dict[str, Any]], None]
+
+
+class Stopped(Exception):
+    """The payload was told to stop; the child is dead."""
+
+
+class Stop:
+    """Notices SIGTERM and SIGINT; whoever waits looks here."""
+
+    def __init__(self) -> None:
+        self.signum = None  # type: Optional[int]
+
+    def listen(self) -> None:
+        for signum in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(signum, self._remember)
+
+    def _remember(self, signum: int, frame: Any) -> None:
+        self.signum = signum
+
+
+def run_child(request: Dict[str, Any], environment: Dict[str, str], timeout_s: float, stop: Stop, listen: Listener) -> Ended:
+    """Start a child of this same payload, give it a request, and see it to its end.
+
+    Args:
+        listen: called with every event of the child but its result.
+
+    Raises:
+        Stopped: `stop` was signalled.
+    """
+    reader, writer = os.pipe()
+    argv, environment = _find_self(environment)
+    child = subprocess.Popen(
+        argv + ["cell", "--report-fd", str(writer)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        pass_fds=[writer],
+        env=environment,
+        start_new_session=True,
+    )
+    os.close(writer)
+    watch = _Watch(child, reader, listen)
+    try:
+        watch.feed(json.dumps(request).encode("ascii"))
+        timed_out = not watch.wait(time.monotonic() + timeout_s, stop)
+    finally:
+        watch.end()
+    return Ended(watch.result, child.returncode, timed_out and watch.result is None, watch.stage, watch.read_output())
+
+
+def _find_self(environment: Dict[str, str]) -> "tuple[List[str], Dict[str, str]]":
+    """How to start this payload again: from the archive it is in, or from the directory that holds the package."""
+    root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    if os.path.isfile(root):
+        return [sys.executable, root], environment
+    paths = [root] + [p for p in [environment.get("PYTHONPATH")] if p]
+    return [sys.executable, "-m", "payload"], dict(environment, PYTHONPATH=os.pathsep.join(paths))
+
+
+class _Watch:
+    """Reads both pipes of one child until it ends."""
+
+    def __init__(self, child: "subprocess.Popen[bytes]", reader: int, listen: Listener) -> None:
+        self._child = child
+        self._reader = reader
+        self._listen = listen
+        self._line = b""
+        self._output = bytearray()
+        self._selector = selectors.DefaultSelector()
+        self.result = None  # type: Optional[Dict[str, Any]]
+        self.stage = "start"
+        assert child.stdout is not None
+        for descriptor, take in ((reader, self._take_report), (child.stdout.fileno(), self._take_output)):
+            os.set_blocking(descriptor, False)
+            self._selector.register(descriptor, selectors.EVENT_READ, take)
+
+    def feed(self, data: bytes) -> None:
+        assert self._child.stdin is not None
+        try:
+            self._child.stdin.write(data)
+            self._child.stdin.close()
+        except BrokenPipeError:
+            pass  # It died at once; `wait` finds out.
+
+    def wait(self, deadline: float, stop: Stop) -> bool:
+        """Until the child is dead (True) or the deadline of the monotonic clock is reached (False)."""
+        while not self._has_exited():
+            if stop.signum is not None:
+                raise Stopped()
+            left = deadline - time.monotonic()
+            if left <= 0:
+                return False
+            self._read(min(left, _TICK_S))
+        return True
+
+    def end(self) -> None:
+        """Kill what is left of the child's group, take what is left in the pipes, and let go."""
+        try:
+            # Before the child is reaped, so that its number cannot belong to somebody else.
+            os.killpg(self._child.pid, signal.SIGKILL)
+        except (ProcessLookupError, PermissionError):
+            pass
+        self._child.wait()
+        while self._read(0):
+            pass
+        self._selector.close()
+        os.close(self._reader)
+        assert self._child.stdout is not None
+        self._child.stdout.close()
+
+    def read_output(self) -> str:
+        return bytes(self._output[-KEPT_BYTES:]).decode("utf-8", "replace")
+
+    def _has_exited(self) -> bool:
+        return os.waitid(os.P_PID, self._child.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+
+    def _read(self, timeout_s: float) -> bool:
+        """Wait for data at most so long and take it. True: there was some."""
+        if not self._selector.get_map():
+            time.sleep(min(timeout_s, 0.02))
+            return False
+        some = False
+        for key, _ in self._selector.select(timeout_s):
+            data = os.read(key.fd, 1 << 16)
+            if data:
+                some = True
+                key.data(data)
+            else:
+                self._selector.unregister(key.fd)
+        return some
+
+    def _take_output(self, data: bytes) -> None:
+        self._output += data
+        if len(self._output) > 4 * KEPT_BYTES:
+            del self._output[:-KEPT_BYTES]
+
+    def _take_report(self, data: bytes) -> None:
+        lines = (self._line + data).split(b"\n")
+        self._line = lines.pop()
+        for line in lines:
+            event = json.loads(line.decode("ascii"))
+            if event["event"] == "result":
+                self.result = event["result"]
+                continue
+            if event["event"] == "stage":
+                self.stage = event["stage"]
+            self._listen(event)

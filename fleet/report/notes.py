@@ -1,0 +1,104 @@
+"""What a reader of the numbers should know: differences between hosts that are no failures."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from fleet.model.result import HostOutcome, HostStatus
+from fleet.report.view_model import Matrix
+from fleet.report.wording import format_duration, join_names, make_line, shorten_digest
+from fleet.store.reader import StoredRun
+
+_CLOCK_TOLERANCE_S = 5.0
+
+
+def find_notes(run: StoredRun, matrices: tuple[Matrix, ...]) -> Iterator[str]:
+    """One sentence per difference, the most important first."""
+    yield from _note_same_machine(run)
+    yield from _note_digests(run)
+    yield from _note_difference(
+        run,
+        "TensorFlow differs",
+        lambda outcome: make_line(outcome.software.tensorflow, 40) if outcome.software else "",
+        "numbers compare the software too",
+    )
+    yield from _note_difference(
+        run,
+        "the NVIDIA driver differs",
+        lambda outcome: make_line(outcome.facts.driver, 40) if outcome.facts else "",
+        "numbers compare the driver too",
+    )
+    yield from _note_unsteady(matrices)
+    yield from _note_clocks(run)
+    yield from _note_skipped(run)
+
+
+def _group(run: StoredRun, read: Callable[[HostOutcome], str]) -> dict[str, list[str]]:
+    """What `read` finds → the hosts it finds it on. Hosts where it finds nothing are left out."""
+    found: dict[str, list[str]] = {}
+    for host in run.plan.hosts:
+        outcome = run.outcomes.get(host.alias)
+        value = read(outcome) if outcome else ""
+        if value:
+            found.setdefault(value, []).append(make_line(host.alias))
+    return found
+
+
+def _note_difference(run: StoredRun, title: str, read: Callable[[HostOutcome], str], meaning: str) -> Iterator[str]:
+    found = _group(run, read)
+    if len(found) > 1:
+        parts = [f"{value} on {join_names(names, 4)}" for value, names in sorted(found.items())]
+        yield f"{title}: {'; '.join(parts)}; {meaning}."
+
+
+def _note_digests(run: StoredRun) -> Iterator[str]:
+    images = _group(run, lambda outcome: make_line(outcome.software.image, 200) if outcome.software else "")
+    for image, members in images.items():
+        digests = _group(
+            run,
+            lambda outcome: shorten_digest(outcome.software.image_digest) if outcome.software else "",
+        )
+        here = {digest: [name for name in names if name in members] for digest, names in digests.items()}
+        here = {digest: names for digest, names in here.items() if names}
+        if len(here) > 1:
+            parts = [f"{digest} on {join_names(names, 4)}" for digest, names in sorted(here.items())]
+            yield f"{image} was not the same image everywhere: {'; '.join(parts)}. Pull it again, or name it by digest."
+
+
+def _note_same_machine(run: StoredRun) -> Iterator[str]:
+    machines = _group(run, lambda outcome: (outcome.facts.machine_id_sha256 or "") if outcome.facts else "")
+    for names in machines.values():
+        if len(names) > 1:
+            yield f"{join_names(names)} have one machine-id: the same machine under several names, or cloned disks."
+
+
+def _note_unsteady(matrices: tuple[Matrix, ...]) -> Iterator[str]:
+    entries = [entry for matrix in matrices for row in matrix.rows for entry in row.entries]
+    unsteady = [entry.alias for entry in entries if entry.steady is False]
+    if unsteady:
+        measured = sum(entry.kind == "value" for entry in entries)
+        names = join_names(list(dict.fromkeys(unsteady)))
+        yield (
+            f"{len(unsteady)} of {measured} values were not steady (first and second half more than 1 % apart; "
+            f"marked ~), on {names}: measure longer, or see what else runs there."
+        )
+
+
+def _note_clocks(run: StoredRun) -> Iterator[str]:
+    for host in run.plan.hosts:
+        outcome = run.outcomes.get(host.alias)
+        offset = outcome.facts.clock_offset_s if outcome and outcome.facts else None
+        if offset is not None and abs(offset) > _CLOCK_TOLERANCE_S:
+            side = "ahead of" if offset > 0 else "behind"
+            apart = format_duration(abs(offset))
+            yield f"{make_line(host.alias)}: its clock is {apart} {side} the control node's; set it by NTP."
+
+
+def _note_skipped(run: StoredRun) -> Iterator[str]:
+    skipped = [
+        make_line(host.alias)
+        for host in run.plan.hosts
+        if not host.cells and (outcome := run.outcomes.get(host.alias)) and outcome.status is HostStatus.SKIPPED
+    ]
+    if skipped:
+        yield f"suite {make_line(run.plan.suite, 80)} has no cells for {join_names(skipped)}."

@@ -1,0 +1,55 @@
+"""The list of runs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from fleet.report.wording import make_line
+from fleet.store.rundir import RunEntry
+
+SCHEMA = "fleet.runs/1"
+
+
+@dataclass(frozen=True)
+class RunLine:
+    """One run in the list, inert. None: the directory does not say."""
+
+    run_id: str
+    state: str
+    """`complete`, `running`, `incomplete` or `damaged`."""
+    created: str | None
+    suite: str | None
+    hosts_ok: int | None
+    hosts_total: int | None
+    cells_ok: int | None
+    cells_total: int | None
+    exit_code: int | None
+    problem: str
+    """Why a damaged one cannot be read."""
+
+
+def describe_runs(entries: Sequence[RunEntry]) -> tuple[RunLine, ...]:
+    """The list as it is shown, in the given order."""
+    return tuple(
+        RunLine(
+            run_id=entry.run_id,
+            state=entry.state,
+            created=make_line(entry.created, 40) or None,
+            suite=make_line(entry.suite, 80) or None,
+            hosts_ok=entry.hosts_ok,
+            hosts_total=entry.hosts_total,
+            cells_ok=entry.cells_ok,
+            cells_total=entry.cells_total,
+            exit_code=entry.exit_code,
+            problem=make_line(entry.problem, 400),
+        )
+        for entry in entries
+    )
+
+
+def render_runs_json(lines: Sequence[RunLine]) -> str:
+    """The list as one JSON document (`fleet.runs/1`), keys sorted, ASCII, a newline at its end."""
+    document = {"schema": SCHEMA, "runs": [vars(line) for line in lines]}
+    return json.dumps(document, indent=2, sort_keys=True, allow_nan=False) + "\n"

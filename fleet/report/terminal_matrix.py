@@ -1,0 +1,162 @@
+"""The cross-machine matrix on a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from rich.cells import cell_len
+from rich.console import Console
+from rich.text import Text
+
+from fleet.model.suite import Cell
+from fleet.report.terminal_blocks import Column, Ink, print_blocks
+from fleet.report.view_model import Entry, GroupEntry, HardwareGroup, Matrix
+from fleet.report.wording import fold_names, format_rate, format_spread
+
+GROUP_ABOVE = 16
+"""With more hosts than this, identical ones share a column."""
+
+_STYLES = {"value": "", "result": "yellow", "failure": "red", "unplanned": "dim"}
+
+_PARAMETERS: tuple[tuple[str, Callable[[Cell], str], bool], ...] = (
+    ("model", lambda cell: cell.model, False),
+    ("phase", lambda cell: cell.phase.replace("_", " "), False),
+    ("precision", lambda cell: cell.precision, False),
+    ("batch", lambda cell: str(cell.batch_size), True),
+    ("devices", lambda cell: f"{cell.devices} {cell.device.upper()}", True),
+    ("format", lambda cell: cell.data_format, False),
+    ("XLA", lambda cell: "on" if cell.xla else "off", False),
+)
+"""Head, what it says of a cell, and whether it is a number."""
+
+_ALWAYS = 1
+"""So many parameters are columns even when all cells agree in them."""
+
+
+def print_matrix(console: Console, matrix: Matrix) -> None:
+    """Print one matrix, what all its cells share below it."""
+    ink = Ink.of(console)
+    grouped = len(matrix.hosts) > GROUP_ABOVE
+    name = "GPU" if matrix.device == "gpu" else "CPU"
+    title = f"{name} hosts" if not grouped else f"{name} hosts, {len(matrix.hosts)} by identical hardware"
+    console.print(Text.assemble(ink.text(title, "bold"), ink.text("  images per second, higher is better", "dim")))
+    console.print()
+    keys, shared = _split_parameters(matrix, ink)
+    columns = _build_group_columns(matrix, ink) if grouped else _build_host_columns(matrix, ink)
+    print_blocks(console, keys, columns)
+    if grouped:
+        _print_members(console, matrix.groups, ink)
+    if shared:
+        console.print(ink.text(f"all cells: {', '.join(shared)}", "dim"))
+
+
+def _split_parameters(matrix: Matrix, ink: Ink) -> tuple[list[Column], list[str]]:
+    """The parameters in which cells differ as columns; those that all share as words."""
+    keys: list[Column] = []
+    shared: list[str] = []
+    for place, (head, read, number) in enumerate(_PARAMETERS):
+        values = [read(row.cell) for row in matrix.rows]
+        if place < _ALWAYS or len(set(values)) > 1:
+            cells = tuple(ink.text(value, "bold" if place == 0 else "") for value in _blank_repeats(values, place))
+            keys.append(Column(ink.text(head), cells, "right" if number else "left", widest=22))
+        elif head == "batch":
+            shared.append(f"batch {values[0]} per device")
+        elif head != "XLA" or values[0] == "on":
+            shared.append(values[0] if head != "XLA" else "XLA")
+    return keys, shared
+
+
+def _blank_repeats(values: Sequence[str], place: int) -> list[str]:
+    """A model is named in its first row only; other parameters always."""
+    if place:
+        return list(values)
+    return [value if index == 0 or values[index - 1] != value else "" for index, value in enumerate(values)]
+
+
+def _build_host_columns(matrix: Matrix, ink: Ink) -> list[Column]:
+    columns = []
+    for place, alias in enumerate(matrix.hosts):
+        entries = [row.entries[place] for row in matrix.rows]
+        rates = [format_rate(entry.images_per_s) if entry.images_per_s is not None else "" for entry in entries]
+        width = max(len(rate) for rate in rates)
+        cells = tuple(_write_entry(entry, rate.rjust(width), ink) for entry, rate in zip(entries, rates, strict=True))
+        columns.append(Column(ink.text(alias), cells, "right", numeric=True))
+    return columns
+
+
+def _write_entry(entry: Entry, rate: str, ink: Ink) -> Text:
+    if entry.kind == "unplanned":
+        return ink.text("—", "dim")
+    if entry.kind != "value":
+        return ink.text(_stack_words(entry.word), _STYLES[entry.kind])
+    spread = format_spread(entry.spread) if entry.spread is not None else " " * 5
+    return Text.assemble(
+        ink.text("★ " if entry.best else "  ", "bold green"),
+        ink.text(rate, "bold green" if entry.best else ""),
+        ink.text("~" if entry.steady is False else " ", "yellow"),
+        ink.text(spread, "dim"),
+        justify="right",
+    )
+
+
+def _stack_words(words: str, widest: int = 14) -> str:
+    """Words on as many lines as it takes, each at most `widest` columns unless one word is longer."""
+    lines: list[str] = []
+    for word in words.split():
+        if lines and cell_len(lines[-1]) + 1 + cell_len(word) <= widest:
+            lines[-1] += " " + word
+        else:
+            lines.append(word)
+    return "\n".join(lines)
+
+
+def _build_group_columns(matrix: Matrix, ink: Ink) -> list[Column]:
+    columns = []
+    for place, group in enumerate(matrix.groups):
+        cells = tuple(_write_group(row.groups[place], len(group.aliases), ink) for row in matrix.rows)
+        head = f"{_stack_words(group.label or 'hardware not known', 16)}\n{len(group.aliases)} hosts"
+        columns.append(Column(ink.text(head), cells, "right", widest=22))
+    return columns
+
+
+def _write_group(entry: GroupEntry, size: int, ink: Ink) -> Text:
+    lines: list[Text] = []
+    if entry.median is not None and entry.lowest is not None and entry.highest is not None:
+        style = "bold green" if entry.best else "bold"
+        median = ink.text(("★ " if entry.best else "") + format_rate(entry.median), style)
+        count = ink.text(f" of {entry.measured}" if entry.measured != size else "", "dim")
+        lines.append(Text.assemble(median, count))
+        if entry.slowest:
+            lines.append(ink.text(f"{format_rate(entry.lowest)}–{format_rate(entry.highest)}"))
+            lines.append(ink.text(f"▼ {entry.slowest}", "dim"))
+    lines += [ink.text(_stack_words(f"{count} {word}"), "red") for word, count in entry.words]
+    if not lines:
+        return ink.text("—", "dim")
+    return Text("\n", overflow="fold").join(lines)
+
+
+def _print_members(console: Console, groups: Sequence[HardwareGroup], ink: Ink) -> None:
+    for group in groups:
+        label = group.label or "hardware not known"
+        console.print(
+            Text.assemble(ink.text(f"{label}: ", "dim"), ink.text(", ".join(fold_names(group.aliases)), "dim"))
+        )
+    console.print()
+
+
+def explain_symbols(matrices: Sequence[Matrix]) -> list[str]:
+    """What the signs that occur in the matrices mean."""
+    entries = [entry for matrix in matrices for row in matrix.rows for entry in row.entries]
+    grouped = [len(matrix.hosts) > GROUP_ABOVE for matrix in matrices]
+    meanings = []
+    if any(entry.best for entry in entries):
+        meanings.append("★ best of its row (within 0.5 %)")
+    if any(entry.spread is not None for entry in entries) and not all(grouped):
+        meanings.append("± spread of the step times (1.48 × MAD ÷ median)")
+    if any(grouped):
+        meanings.append("each column: median, lowest–highest, ▼ slowest host")
+    if any(entry.steady is False for entry in entries) and not all(grouped):
+        meanings.append("~ not steady")
+    if any(entry.kind == "unplanned" for entry in entries):
+        meanings.append("— not planned for this host")
+    return meanings

@@ -1,0 +1,174 @@
+"""The view: everything a report shows, computed once and made inert, for any renderer to lay out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from fleet.model.suite import Cell, Device, Rules
+
+EntryKind = Literal["value", "result", "failure", "unplanned"]
+"""`result`: no value, yet nothing is wrong (out of memory, a precision the device lacks)."""
+
+
+@dataclass(frozen=True)
+class RunHead:
+    """Which run this is."""
+
+    run_id: str
+    state: Literal["complete", "interrupted", "running", "incomplete"]
+    created: str
+    """ISO 8601, UTC."""
+    finished: str | None
+    took_s: float | None
+    suite: str
+    inventory: str
+    limit: str | None
+    fleet_version: str
+    payload_sha256: str
+    rules: Rules
+
+
+@dataclass(frozen=True)
+class VerdictLine:
+    """What the run comes to. Totals are what was planned."""
+
+    word: Literal["OK", "FAILED", "UNREACHABLE", "NOTHING MEASURED", "INTERRUPTED", "RUNNING"]
+    hosts_ok: int
+    hosts_total: int
+    cells_ok: int
+    cells_total: int
+    remarks: tuple[str, ...]
+    """What explains the difference, e.g. `1 host out of reach`."""
+    exit_code: int
+
+    @property
+    def coverage(self) -> str:
+        """`7/8 hosts, 41/42 cells`."""
+        return f"{self.hosts_ok}/{self.hosts_total} hosts, {self.cells_ok}/{self.cells_total} cells"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One host in one row of the matrix."""
+
+    alias: str
+    kind: EntryKind
+    word: str = ""
+    """Why there is no value: `OOM`, `no gpu`, `unreachable`. Empty for a value and for what was not planned."""
+    images_per_s: float | None = None
+    """Global batch ÷ median step time."""
+    images_per_s_total: float | None = None
+    """All images ÷ the whole time."""
+    step_us: float | None = None
+    """Median."""
+    spread: float | None = None
+    """Robust relative scatter of the step times (1.4826 × MAD ÷ median)."""
+    steady: bool | None = None
+    best: bool = False
+    status: str = ""
+    reason: str = ""
+    message: str = ""
+
+
+@dataclass(frozen=True)
+class GroupEntry:
+    """One hardware group in one row of the matrix. Values are images per second."""
+
+    measured: int
+    median: float | None = None
+    lowest: float | None = None
+    highest: float | None = None
+    slowest: str = ""
+    """The slowest host, where there are at least two."""
+    best: bool = False
+    words: tuple[tuple[str, int], ...] = ()
+    """Why the others have no value, and how many."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One cell across hosts."""
+
+    cell_id: str
+    cell: Cell
+    entries: tuple[Entry, ...]
+    """One per host of the matrix, in its order."""
+    groups: tuple[GroupEntry, ...]
+    """One per hardware group of the matrix, in its order."""
+
+
+@dataclass(frozen=True)
+class HardwareGroup:
+    """Hosts with identical hardware."""
+
+    label: str
+    """Empty: not known."""
+    aliases: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """The hosts of one kind of device, and the cells planned for them."""
+
+    device: Device
+    hosts: tuple[str, ...]
+    groups: tuple[HardwareGroup, ...]
+    rows: tuple[Row, ...]
+
+
+@dataclass(frozen=True)
+class HostRow:
+    """What a host is and how it ended. Empty text and None: not known."""
+
+    alias: str
+    status: str
+    stage: str
+    hardware: str
+    cpu: str
+    cores: int | None
+    threads: int | None
+    memory_bytes: int | None
+    driver: str
+    tensorflow: str
+    cuda: str
+    container: str
+    runtime: str
+    """Kind and version, e.g. `docker 27.1.1`."""
+    image: str
+    image_digest: str
+    os: str
+    kernel: str
+    cells_ok: int
+    cells_total: int
+    job_s: float | None
+
+
+@dataclass(frozen=True)
+class FailureLine:
+    """A host that failed, or cells of one host that failed alike."""
+
+    alias: str
+    status: str
+    stage: str
+    reason: str
+    message: str
+    hint: str
+    cells: tuple[str, ...]
+    """Canonical ids; empty: the host itself failed."""
+    out_of_reach: bool
+
+
+@dataclass(frozen=True)
+class View:
+    """A report, before it is laid out. Every string in it is inert: no escapes, no control characters, capped."""
+
+    run: RunHead
+    verdict: VerdictLine
+    matrices: tuple[Matrix, ...]
+    hosts: tuple[HostRow, ...]
+    failures: tuple[FailureLine, ...]
+    notes: tuple[str, ...]
+    legend: Mapping[str, str]
+    """Word in the matrix → what it means, for the words that occur."""

@@ -1,0 +1,125 @@
+"""Numbers, names and statuses as people read them."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+
+from fleet.analysis.verdict import NO_OUTCOME
+from fleet.model.facts import HostFacts
+from fleet.model.result import CellResult, CellStatus
+from fleet.model.text import make_inert
+
+
+def make_line(text: str | None, limit: int = 300) -> str:
+    """Foreign text as one inert line of at most `limit` characters; empty for None."""
+    return " ".join(make_inert(text, limit).split()) if text else ""
+
+
+def format_rate(value: float) -> str:
+    """A rate with three or four significant digits: `0.123`, `1.23`, `12.3`, `123`, `1,234`, `12,340`."""
+    if value >= 1000:
+        digits = len(str(int(value))) - 4
+        return f"{round(value, -digits):,.0f}"
+    for least, decimals in ((99.95, 0), (9.995, 1), (0.9995, 2)):
+        if value >= least:
+            return f"{value:,.{decimals}f}"
+    return f"{value:.3g}"
+
+
+def format_spread(ratio: float) -> str:
+    """A relative spread in per cent, five characters wide up to 999 %: `±0.4%`, `± 12%`."""
+    percent = ratio * 100
+    return f"±{percent:.1f}%" if percent < 9.95 else f"±{percent:3.0f}%"
+
+
+def format_duration(seconds: float) -> str:
+    """`42 s`, `6 min 03 s`, `1 h 02 min`."""
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60:02d} s"
+    return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
+
+
+def format_time(stamp: str) -> str:
+    """An ISO 8601 time to the minute, `2026-12-01 02:30 UTC`; what cannot be read is returned as one inert line."""
+    try:
+        moment = datetime.fromisoformat(stamp)
+    except ValueError:
+        return make_line(stamp, 40)
+    return f"{moment:%Y-%m-%d %H:%M} UTC"
+
+
+def shorten_digest(digest: str | None) -> str:
+    """`sha256:0123456789ab…` without the ellipsis: twelve digits, as docker prints them."""
+    line = make_line(digest, 100)
+    return line.removeprefix("sha256:")[:12]
+
+
+def say_status(status: str) -> str:
+    """A host's status as words: `host key unknown`."""
+    return "no outcome" if status == NO_OUTCOME else make_line(status, 40).replace("_", " ")
+
+
+def say_cell(cell: CellResult) -> str:
+    """Why a cell has no value, in a word or two: `OOM`, `no gpu`, `timeout`."""
+    if cell.status is CellStatus.OOM:
+        return "OOM"
+    if cell.status is CellStatus.UNSUPPORTED and cell.reason:
+        return make_line(cell.reason, 24).replace("_", " ")
+    return cell.status.value
+
+
+def name_hardware(facts: HostFacts | None) -> str:
+    """What a host is, in a few words: `8× A100-SXM4-80GB`, or its CPU; empty when not known."""
+    if facts is None:
+        return ""
+    if facts.gpus:
+        counts = Counter(make_line(gpu.name, 60).removeprefix("NVIDIA ") or "GPU" for gpu in facts.gpus)
+        return " + ".join(f"{count}× {name}" for name, count in counts.items())
+    return shorten_cpu(facts.cpu.model)
+
+
+def shorten_cpu(model: str | None) -> str:
+    """A CPU's name without marks and clock: `Intel Xeon Gold 6338`."""
+    name = re.sub(r"\((R|TM|tm)\)|\bCPU\b|\bProcessor\b|@.*$|\b\d+-Core\b|\bwith Radeon.*$", " ", make_line(model, 80))
+    return " ".join(name.split())
+
+
+def join_names(names: Sequence[str], limit: int = 6) -> str:
+    """`a, b and 5 more`; numbered neighbours are folded first."""
+    folded = fold_names(names)
+    if len(folded) <= limit:
+        return ", ".join(folded)
+    return f"{', '.join(folded[:limit])} and {len(folded) - limit} more"
+
+
+def fold_names(names: Iterable[str]) -> list[str]:
+    """Numbered neighbours as an inventory range: gpu01, gpu02, gpu03, x → `gpu[01:03]`, `x`."""
+    folded: list[str] = []
+    run: list[tuple[str, str]] = []
+    for name in [*names, ""]:
+        match = re.fullmatch(r"(.*?)([0-9]{1,9})", name)
+        here = (match[1], match[2]) if match else None
+        if run and here and _follows(run[-1], here):
+            run.append(here)
+            continue
+        folded += _fold_run(run)
+        run = [here] if here else []
+        if name and not here:
+            folded.append(name)
+    return folded
+
+
+def _follows(last: tuple[str, str], here: tuple[str, str]) -> bool:
+    return last[0] == here[0] and f"{int(last[1]) + 1:0{len(last[1])}d}" == here[1]
+
+
+def _fold_run(run: list[tuple[str, str]]) -> list[str]:
+    if len(run) < 3:
+        return [prefix + number for prefix, number in run]
+    return [f"{run[0][0]}[{run[0][1]}:{run[-1][1]}]"]

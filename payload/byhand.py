@@ -2,7 +2,7 @@
 
 import argparse
 import sys
-from typing import Any, Dict, List, Optional
+from typing import Any, Dict, List, Optional, Tuple, Tuple
 
 from payload.catalog import read_catalog
 from payload.cell import Cell
@@ -23,14 +23,19 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     """The flags of tf_cnn_benchmarks that mean the same here."""
     models = ", ".join(read_catalog())
     parser.add_argument("--model", metavar="NAME", help="what to measure: " + models)
-    parser.add_argument("--batch_size", type=_read_count, metavar="N", help="images per step and device; default: as the reference")
-    parser.add_argument("--num_gpus", type=_read_count, default=1, metavar="N", help="devices; default: 1")
+    for flag, default, meaning in (
+        ("batch_size", None, "images per step and device; default: as tf_cnn_benchmarks"),
+        ("num_gpus", 1, "devices; default: 1"),
+        ("num_batches", 100, "timed steps, at least 2; default: 100"),
+        ("num_warmup_batches", 10, "steps before them; default: 10"),
+    ):
+        parser.add_argument("--" + flag, type=_read_count, default=default, metavar="N", help=meaning)
     parser.add_argument("--device", choices=["cpu", "gpu"], type=str.lower, default="gpu", help="default: gpu")
-    parser.add_argument("--data_format", choices=["NHWC", "NCHW"], type=str.upper, help="default: NCHW on a GPU, NHWC on a CPU")
-    parser.add_argument("--num_batches", type=_read_count, default=100, metavar="N", help="timed steps, at least 2; default: 100")
-    parser.add_argument("--num_warmup_batches", type=_read_count, default=10, metavar="N", help="steps before; default: 10")
-    for flag, meaning in (("use_fp16", "float16 instead of float32"), ("forward_only", "inference instead of training")):
-        parser.add_argument("--" + flag, nargs="?", const=True, default=False, type=_read_bool, metavar="BOOL", help=meaning)
+    layouts = "default: NCHW on a GPU, NHWC on a CPU"
+    parser.add_argument("--data_format", choices=["NHWC", "NCHW"], type=str.upper, help=layouts)
+    for flag, meaning in (("use_fp16", "float16, not float32"), ("forward_only", "inference, not training")):
+        name = "--" + flag
+        parser.add_argument(name, nargs="?", const=True, default=False, type=_read_bool, metavar="BOOL", help=meaning)
         parser.add_argument("--no" + flag, dest=flag, action="store_false", help=argparse.SUPPRESS)
 
 
@@ -58,7 +63,7 @@ def run_by_hand(flags: argparse.Namespace) -> int:
     return 0
 
 
-def read_flags(flags: argparse.Namespace) -> "tuple[Cell, Rules]":
+def read_flags(flags: argparse.Namespace) -> Tuple[Cell, Rules]:
     """The cell and the rules that the flags mean."""
     gpu = flags.device == "gpu"
     cell = Cell(

@@ -7,7 +7,7 @@ _ROOT = "/sys/fs/cgroup"
 
 
 def count_cpus() -> int:
-    """Logical processors this process may use at once: its affinity, and no more than any cpu quota above it, at least 1."""
+    """Logical processors this process may use at once: its affinity, less where a cpu quota says so; at least 1."""
     try:
         count = len(os.sched_getaffinity(0))
     except AttributeError:
@@ -40,13 +40,13 @@ def count_oom_kills() -> Optional[int]:
 
 
 def _list_folders(controller: str) -> List[str]:
-    """The folders of this process's group, from itself up to the mount point. Those that are not visible are left out."""
+    """The folders of this process's group, from itself up to the mount point, as far as they are visible."""
     try:
         with open("/proc/self/cgroup", encoding="utf-8") as file:
             lines = [line.rstrip("\n").split(":", 2) for line in file]
     except OSError:
         return []
-    folders = []  # type: List[str]
+    folders: List[str] = []
     for _, controllers, path in lines:
         if controllers == "":
             mount = _ROOT

@@ -9,7 +9,7 @@ import platform
 import resource
 import sys
 import traceback
-from typing import Any, Dict, List, Optional
+from typing import Any, Dict, List, Optional, Tuple, Tuple
 
 from payload.cell import Cell
 from payload.environment import choose_threads, list_recorded
@@ -120,7 +120,7 @@ def _measure(cell: Cell, rules: Rules, report: PipeReport) -> Dict[str, Any]:
     return result
 
 
-def _choose_device(tf: Any, cell: Cell) -> "tuple[str, str]":
+def _choose_device(tf: Any, cell: Cell) -> Tuple[str, str]:
     """(TensorFlow's name for placing, name for people). Raises Unsupported when it is not there: never another one."""
     threads = choose_threads(cell)
     tf.config.threading.set_intra_op_parallelism_threads(threads["intra"])
@@ -134,8 +134,11 @@ def _choose_device(tf: Any, cell: Cell) -> "tuple[str, str]":
     if not gpus:
         raise Unsupported("no_gpu", _explain_missing_gpu(tf))
     if len(gpus) < cell.devices:
-        raise Unsupported("gpus_missing", "TensorFlow sees %d GPUs and not the %d that the cell asks for: run nvidia-smi on "
-                          "the host, and check fleet_devices." % (len(gpus), cell.devices))  # fmt: skip
+        raise Unsupported(
+            "gpus_missing",
+            "TensorFlow sees %d GPUs, and the cell asks for %d: run nvidia-smi on the host, and check fleet_devices."
+            % (len(gpus), cell.devices),
+        )
     if cell.devices > 1:
         raise Unsupported("devices_not_available", "This payload measures one GPU at a time; use devices: 1.")
     tf.config.set_visible_devices(gpus[:1], "GPU")
@@ -147,8 +150,8 @@ def _explain_missing_gpu(tf: Any) -> str:
     if not tf.test.is_built_with_gpu_support():
         return "The cell asks for a GPU, and this TensorFlow is built for CPUs only: use an image with GPU support."
     return (
-        "The cell asks for a GPU, and TensorFlow sees none: run nvidia-smi on the host, check that the container gets the "
-        "GPU (--gpus) and that the driver is new enough for the image; the end of the output says which library failed."
+        "The cell asks for a GPU, and TensorFlow sees none: run nvidia-smi on the host, check that the container gets "
+        "the GPU (--gpus) and that the driver is new enough for the image; the output's end says which library failed."
     )
 
 
@@ -165,13 +168,13 @@ def _read_memory(tf: Any, cell: Cell) -> Dict[str, Any]:
 
 def _describe_software() -> Dict[str, Any]:
     """`software` of the host's document, less what only the controller knows."""
-    software = {
+    software: Dict[str, Any] = {
         "tensorflow": None,
         "python": platform.python_version(),
         "nccl": os.environ.get("NCCL_VERSION"),
         "container": _name_container(),
         "environment": list_recorded(),
-    }  # type: Dict[str, Any]
+    }
     try:
         import tensorflow as tf
     except Exception:

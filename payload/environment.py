@@ -51,7 +51,8 @@ def make_environment(cell: Cell) -> Dict[str, str]:
 def choose_threads(cell: Cell) -> Dict[str, int]:
     """How many threads TensorFlow uses within an operation (`intra`) and for operations side by side (`inter`).
 
-    On a CPU: as many as the process may really use, where TensorFlow would take the machine's. On a GPU: the reference's.
+    On a CPU: as many as the process may really use, where TensorFlow would take the machine's. On a GPU: as the
+    reference.
     """
     cpus = count_cpus()
     if cell.device == "gpu":

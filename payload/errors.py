@@ -29,14 +29,23 @@ _NO_KERNEL = re.compile(
 _SMALLER = "Use a smaller batch."
 
 _SIGNALS = {
-    "SIGILL": ("illegal_instruction", "The processor lacks an instruction that this TensorFlow is built for, most often "
-               "AVX: use another image, or a machine whose CPU (or virtual CPU) has it."),
-    "SIGKILL": ("killed", "Somebody killed it, most often the kernel for want of memory: look in the host's `dmesg`, or "
-                "use a smaller batch."),
-    "SIGBUS": ("bus_error", "Most often /dev/shm is full: give the container more with --ipc=host or --shm-size."),
+    "SIGILL": (
+        "illegal_instruction",
+        "The processor lacks an instruction that this TensorFlow is built for, most often AVX: use another image, or a "
+        "machine whose CPU (or virtual CPU) has it.",
+    ),
+    "SIGKILL": (
+        "killed",
+        "Somebody killed it, most often the kernel for want of memory: look in the host's `dmesg`, or use a smaller "
+        "batch.",
+    ),
+    "SIGBUS": (
+        "bus_error",
+        "Most often /dev/shm is full: give the container more with --ipc=host or --shm-size.",
+    ),
     "SIGSEGV": ("segfault", "Look at the end of its output; driver and image may not fit each other."),
     "SIGABRT": ("aborted", "Look at the end of its output for what TensorFlow found."),
-}  # fmt: skip
+}
 
 
 def judge_exception(error: BaseException) -> Verdict:
@@ -53,8 +62,8 @@ def judge_exception(error: BaseException) -> Verdict:
         where = "device" if re.search(r"GPU|CUDA", text) else "host"
         return Verdict("oom", where + "_memory", "The %s's memory does not suffice: %s %s" % (where, short, _SMALLER))
     if isinstance(error, ImportError):
-        return Verdict("crash", "tensorflow_missing", "TensorFlow cannot be loaded: %s Use an image that has it, or "
-                       "install it for this python3." % short)  # fmt: skip
+        message = "TensorFlow cannot be loaded: %s Use an image that has it, or install it for this python3." % short
+        return Verdict("crash", "tensorflow_missing", message)
     if _NO_KERNEL.search(text):
         return Verdict("unsupported", "no_kernel", "TensorFlow has no kernel for it here: %s Use fp32." % short)
     return Verdict("crash", "exception", "TensorFlow failed: %s Look at the end of its output." % short)
@@ -70,21 +79,24 @@ def judge_death(returncode: int, output: str, oom_killed: bool) -> Verdict:
     """
     name = _name_signal(-returncode) if returncode < 0 else None
     if name == "SIGKILL" and oom_killed:
-        return Verdict("oom", "host_memory", "The kernel killed it: the memory of the host, or the limit of the "
-                       "container, does not suffice. %s" % _SMALLER)  # fmt: skip
+        what = "The kernel killed it: the memory of the host, or the limit of the container, does not suffice. "
+        return Verdict("oom", "host_memory", what + _SMALLER)
     if name in ("SIGABRT", "SIGSEGV", None) and _OUT_OF_MEMORY.search(output):
         return Verdict("oom", "host_memory", "The memory of the host does not suffice. " + _SMALLER)
     if name is None:
-        return Verdict("crash", "exited", "It ended with exit status %d and no result. Look at the end of its output."
-                       % returncode)  # fmt: skip
+        message = "It ended with exit status %d and no result. Look at the end of its output." % returncode
+        return Verdict("crash", "exited", message)
     reason, remedy = _SIGNALS.get(name, ("signal", "Look at the end of its output."))
     return Verdict("crash", reason, "It was ended by %s. %s" % (name, remedy))
 
 
 def judge_timeout(timeout_s: float, stage: str) -> Verdict:
     """The child was killed because its time was up."""
-    return Verdict("timeout", "cell_timeout", "It was not done after %g s (stage %s). Raise cell_timeout_s if the machine "
-                   "is just slow; otherwise something hangs." % (timeout_s, stage))  # fmt: skip
+    message = (
+        "It was not done after %g s (stage %s). Raise cell_timeout_s if the machine is just slow; otherwise something "
+        "hangs." % (timeout_s, stage)
+    )
+    return Verdict("timeout", "cell_timeout", message)
 
 
 def _name_signal(number: int) -> Optional[str]:

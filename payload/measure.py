@@ -13,7 +13,7 @@ It is the protocol of tf_cnn_benchmarks:
 
 It differs from tf_cnn_benchmarks in this:
 
-- learning rates and initial values are such that the loss stays finite, and a loss that does not makes the cell invalid;
+- learning rates are such that the loss stays finite, and a loss that does not makes the cell invalid;
 - warm-up and timed steps go on until they have lasted long enough, not only until there are enough of them;
 - forward does not count how many logits were right;
 - every step time is kept; the headline is the median.
@@ -66,8 +66,9 @@ def measure(step: Step, rules: Rules, report: Report) -> Dict[str, Any]:
         warmup_steps += 1
     warmup_s = time.perf_counter() - start
     report.enter("measure")
-    steps_us = []  # type: List[int]
-    first = last = None  # type: Optional[float]
+    steps_us: List[int] = []
+    first: Optional[float] = None
+    last: Optional[float] = None
     elapsed_s, start = 0.0, time.perf_counter()
     while not _enough(len(steps_us), elapsed_s, rules):
         before = time.perf_counter()
@@ -76,7 +77,7 @@ def measure(step: Step, rules: Rules, report: Report) -> Dict[str, Any]:
         elapsed_s = after - start
         _check(last, "timed step", len(steps_us))
         first = last if not steps_us else first
-        steps_us.append(int(round((after - before) * 1e6)))
+        steps_us.append(round((after - before) * 1e6))
         report.show(steps_us, last)
     return {
         "timing": summarise(warmup_steps, warmup_s, steps_us, elapsed_s),

@@ -92,7 +92,7 @@ class Job:
         return document
 
     def _begin(self, kind: str) -> Dict[str, Any]:
-        document = {"schema": RESULT_SCHEMA, "kind": kind, "protocol": PROTOCOL}  # type: Dict[str, Any]
+        document: Dict[str, Any] = {"schema": RESULT_SCHEMA, "kind": kind, "protocol": PROTOCOL}
         document.update(describe(self._spec.identity))
         return document
 

@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from typing import Any, Callable, Dict, List, NamedTuple, Optional
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
 
 KEPT_BYTES = 65536
 """How much of the end of a child's output is kept."""
@@ -37,7 +37,7 @@ class Stop:
     """Notices SIGTERM and SIGINT; whoever waits looks here."""
 
     def __init__(self) -> None:
-        self.signum = None  # type: Optional[int]
+        self.signum: Optional[int] = None
 
     def listen(self) -> None:
         for signum in (signal.SIGTERM, signal.SIGINT):
@@ -47,7 +47,9 @@ class Stop:
         self.signum = signum
 
 
-def run_child(request: Dict[str, Any], environment: Dict[str, str], timeout_s: float, stop: Stop, listen: Listener) -> Ended:
+def run_child(
+    request: Dict[str, Any], environment: Dict[str, str], timeout_s: float, stop: Stop, listen: Listener
+) -> Ended:
     """Start a child of this same payload, give it a request, and see it to its end.
 
     Args:
@@ -77,7 +79,7 @@ def run_child(request: Dict[str, Any], environment: Dict[str, str], timeout_s: f
     return Ended(watch.result, child.returncode, timed_out and watch.result is None, watch.stage, watch.read_output())
 
 
-def _find_self(environment: Dict[str, str]) -> "tuple[List[str], Dict[str, str]]":
+def _find_self(environment: Dict[str, str]) -> Tuple[List[str], Dict[str, str]]:
     """How to start this payload again: from the archive it is in, or from the directory that holds the package."""
     root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     if os.path.isfile(root):
@@ -96,7 +98,7 @@ class _Watch:
         self._line = b""
         self._output = bytearray()
         self._selector = selectors.DefaultSelector()
-        self.result = None  # type: Optional[Dict[str, Any]]
+        self.result: Optional[Dict[str, Any]] = None
         self.stage = "start"
         assert child.stdout is not None
         for descriptor, take in ((reader, self._take_report), (child.stdout.fileno(), self._take_output)):

@@ -2,7 +2,7 @@
 
 import json
 import math
-from typing import Any, Dict, List, NamedTuple
+from typing import Any, Dict, List, NamedTuple, Set
 
 from payload.cell import DATA_FORMATS, DEVICES, PHASES, PRECISIONS, Cell
 
@@ -106,7 +106,7 @@ def _check(good: bool, where: str, wanted: str) -> None:
         raise BadSpec("%s must be %s." % (where, wanted))
 
 
-def _check_keys(value: Any, keys: "set[str]", where: str) -> None:
+def _check_keys(value: Any, keys: Set[str], where: str) -> None:
     _check(isinstance(value, dict), where, "an object")
     for key in sorted(set(value) - keys):
         raise BadSpec("%s has a key %r that this payload does not know." % (where, key))

@@ -14,7 +14,7 @@ _SEED = 1234
 def encode_steps(steps_us: Sequence[int]) -> str:
     """base64(zlib(int32 little-endian: the first step time, then the differences))."""
     kept = [min(t, _LONGEST_US) for t in steps_us]
-    differences = [b - a for a, b in zip([0] + kept, kept)]
+    differences = [kept[0]] + [kept[i] - kept[i - 1] for i in range(1, len(kept))]
     packed = struct.pack("<%di" % len(differences), *differences)
     return base64.b64encode(zlib.compress(packed, 9)).decode("ascii")
 
@@ -22,7 +22,7 @@ def encode_steps(steps_us: Sequence[int]) -> str:
 def decode_steps(text: str) -> List[int]:
     """The reverse of `encode_steps`: microseconds."""
     packed = zlib.decompress(base64.b64decode(text))
-    steps = []  # type: List[int]
+    steps: List[int] = []
     for difference in struct.unpack("<%di" % (len(packed) // 4), packed):
         steps.append((steps[-1] if steps else 0) + difference)
     return steps
@@ -34,7 +34,7 @@ def find_median(values: Sequence[float]) -> float:
 
 
 def summarise(warmup_steps: int, warmup_s: float, steps_us: Sequence[int], total_s: float) -> Dict[str, Any]:
-    """The `timing` of a result document. At least two steps."""
+    """The `timing` of a result document. At least two steps, all of them in the order they were taken."""
     ordered = sorted(steps_us)
     mean = sum(ordered) / float(len(ordered))
     median = _find_quantile(ordered, 50)

@@ -1,6 +1,6 @@
 """A cell made into something to time: variables on the device and one step as a TensorFlow function."""
 
-from typing import Any, Callable, Dict, List, Optional
+from typing import Any, Callable, Dict, List, Optional, Tuple
 
 import tensorflow as tf
 
@@ -27,7 +27,7 @@ class Workload:
         self._network = network
         self._dtype = tf.float16 if cell.precision == "fp16" else tf.float32
         self._weights = Weights()
-        self._fetched = []  # type: List[Any]
+        self._fetched: List[Any] = []
         self._device = device
         self.facts = self._describe()
         tf.random.set_seed(_SEED)
@@ -73,7 +73,7 @@ class Workload:
         """Images as the layers want them. The transpose is part of the step, as in the reference."""
         return tf.transpose(images, [0, 3, 1, 2]) if self._cell.data_format == "NCHW" else images
 
-    def _apply(self, training: bool) -> "tuple[Layers, Any]":
+    def _apply(self, training: bool) -> Tuple[Layers, Any]:
         """(layers, float32 output of the network for the resident images)."""
         self._weights.rewind()
         layers = Layers(self._weights, self._cell.data_format, self._dtype, training)
@@ -117,17 +117,17 @@ class Workload:
         gradients = self._differentiate(loss)
         rate, rise = self._network.learning_rate(batch_size)
         alpha = tf.constant(rate) if rise == 0 else rate * tf.minimum(self._taken / float(rise), 1.0)
-        # Every update waits for every gradient: a variable that is still being read would be copied, not updated in place.
+        # Every update waits for every gradient: a variable still being read would be copied, not updated in place.
         with tf.control_dependencies(gradients + [alpha]):
-            for weight, gradient in zip(self._weights.trainable, gradients):
-                tf.raw_ops.ResourceApplyGradientDescent(var=weight.variable.handle, alpha=alpha, delta=gradient)
+            for i, weight in enumerate(self._weights.trainable):
+                tf.raw_ops.ResourceApplyGradientDescent(var=weight.variable.handle, alpha=alpha, delta=gradients[i])
             for variable, change in layers.moving_updates:
                 tf.raw_ops.AssignSubVariableOp(resource=variable.handle, value=change)
             tf.raw_ops.AssignAddVariableOp(resource=self._taken.handle, value=tf.constant(1.0))
         return loss
 
     def _differentiate(self, loss: Any) -> List[Any]:
-        """Gradients by all trainable variables. In fp16 the loss is scaled on the way back, so that small ones survive."""
+        """Gradients by all trainable variables. In fp16 they carry a scale on the way back, so that small ones survive."""
         variables = [weight.variable for weight in self._weights.trainable]
         if self._dtype == tf.float32:
             return list(tf.gradients(loss, variables))

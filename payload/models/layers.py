@@ -32,7 +32,7 @@ class Weight:
         self.trainable = trainable
         self.decayed = decayed
         """Takes part in the L2 loss: every trainable variable but those of batch normalisation."""
-        self.variable = None  # type: Any
+        self.variable: Any = None
 
     @property
     def size(self) -> int:
@@ -50,11 +50,13 @@ class Weights:
     """
 
     def __init__(self) -> None:
-        self.items = []  # type: List[Weight]
+        self.items: List[Weight] = []
         self._created = False
         self._next = 0
 
-    def take(self, name: str, shape: Tuple[int, ...], initial: Initial, trainable: bool = True, decayed: bool = True) -> Any:
+    def take(
+        self, name: str, shape: Tuple[int, ...], initial: Initial, trainable: bool = True, decayed: bool = True
+    ) -> Any:
         """The next weight: a placeholder in the first description, the variable in the later ones."""
         if not self._created:
             self.items.append(Weight(name, shape, initial, trainable, decayed))
@@ -92,10 +94,10 @@ class Layers:
         self.data_format = data_format
         self.dtype = dtype
         self.training = training
-        self.moving_updates = []  # type: List[Tuple[Any, Any]]
+        self.moving_updates: List[Tuple[Any, Any]] = []
         """(variable, what to subtract from it) for every moving average; the step applies them."""
         self._weights = weights
-        self._counts = {}  # type: Dict[str, int]
+        self._counts: Dict[str, int] = {}
 
     def convolve(
         self,
@@ -114,8 +116,15 @@ class Layers:
         strides = self._spatial(stride)
         return tf.nn.conv2d(x, self._cast(weight), strides, padding, data_format=self.data_format)
 
-    def convolve_bias_relu(self, x: Any, filters: int, kernel: int, stride: int = 1, padding: str = "SAME",
-                           initial: Optional[Initial] = None) -> Any:  # fmt: skip
+    def convolve_bias_relu(
+        self,
+        x: Any,
+        filters: int,
+        kernel: int,
+        stride: int = 1,
+        padding: str = "SAME",
+        initial: Optional[Initial] = None,
+    ) -> Any:
         """A convolution, a bias per filter, ReLU."""
         return tf.nn.relu(self.add_bias(self.convolve(x, filters, kernel, stride, padding, initial)))
 
@@ -125,7 +134,7 @@ class Layers:
         return tf.nn.bias_add(x, self._cast(bias), data_format=self.data_format if len(x.shape) == 4 else None)
 
     def normalise(self, x: Any, decay: float, epsilon: float) -> Any:
-        """Fused batch normalisation with scale and offset; its parameters and statistics are float32 in any precision."""
+        """Fused batch normalisation with scale and offset; parameters and statistics are float32 in any precision."""
         name = self._name("norm")
         shape = (self.channels(x),)
         scale = self._weights.take(name + "/scale", shape, tf.ones, decayed=False)

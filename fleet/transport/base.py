@@ -20,9 +20,14 @@ class Completed:
 
 
 class Transport(Protocol):
-    """One host. Connects on the first `run`, again after contact was lost; safe to hand from thread to thread, not to share."""
+    """One host. Connects on the first `run`, and again after contact was lost.
 
-    def run(self, argv: Sequence[str], *, stdin: bytes = b"", timeout_s: float, limit_bytes: int = 1 << 20) -> Completed:
+    Safe to hand from thread to thread, not to share.
+    """
+
+    def run(
+        self, argv: Sequence[str], *, stdin: bytes = b"", timeout_s: float, limit_bytes: int = 1 << 20
+    ) -> Completed:
         """Run one command to its end.
 
         Args:
@@ -49,10 +54,10 @@ def quote_command(argv: Sequence[str]) -> str:
     newline, `!` or byte beyond ASCII that some shell would read in its own way.
     """
     text = "exec " + shlex.join(argv)
-    return "exec /bin/sh -c 'eval \"$(printf %b \"$1\")\"' sh '" + _escape(text) + "'"
+    return 'exec /bin/sh -c \'eval "$(printf %b "$1")"\' sh \'' + _escape(text) + "'"
 
 
-_PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789 _-./=:,@%+*?()[]{}<>|&;$\"#~^`")
+_PLAIN = frozenset('abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789 _-./=:,@%+*?()[]{}<>|&;$"#~^`')
 
 
 def _escape(text: str) -> str:

@@ -1,0 +1,145 @@
+"""The transport to the control node itself: the same contract by subprocess."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import selectors
+import signal
+import subprocess
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import IO
+
+from fleet.errors import ContactLost
+from fleet.transport.base import Completed
+from fleet.transport.capture import Capture
+from fleet.transport.deadline import Deadline
+from fleet.transport.faults import Place, contact_lost
+
+DRAIN_LIMIT_S = 5.0
+"""How long after its end a command's output may stay open (held by a child in the background) without a byte."""
+
+_CHUNK_BYTES = 1 << 16
+
+
+class LocalTransport:
+    """This machine (see `fleet.transport.base.Transport`). Commands start in the home directory, without a shell."""
+
+    def __init__(self, alias: str) -> None:
+        self._place = Place(alias, "localhost", 0)
+
+    def describe(self) -> str:
+        return "this machine"
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        return ()
+
+    def run(
+        self, argv: Sequence[str], *, stdin: bytes = b"", timeout_s: float, limit_bytes: int = 1 << 20
+    ) -> Completed:
+        """See `Transport.run`. A program that cannot be started ends with 127 or 126, as in a shell."""
+        deadline = Deadline(timeout_s)
+        try:
+            process = _start(argv)
+        except (OSError, ValueError) as error:
+            status = 126 if isinstance(error, PermissionError) else 127
+            return Completed(status, b"", f"{argv[0]}: {error}\n".encode("utf-8", "replace")[:limit_bytes])
+        stdout, stderr = Capture(limit_bytes), Capture(limit_bytes)
+        try:
+            if not _follow(process, stdin, (stdout, stderr), deadline):
+                raise self._lost("timeout", f"The command on this machine did not end within {timeout_s:g} s.")
+        finally:
+            _end(process)
+        if process.returncode < 0:
+            what = f"A command on this machine was ended by signal {-process.returncode}."
+            raise self._lost("no_exit_status", what)
+        return Completed(process.returncode, stdout.data, stderr.data, stdout.truncated)
+
+    def close(self) -> None:
+        """There is nothing to let go of."""
+
+    def _lost(self, reason: str, what: str) -> ContactLost:
+        return contact_lost(self._place, reason, what)
+
+
+def _start(argv: Sequence[str]) -> subprocess.Popen[bytes]:
+    home = Path.home()
+    return subprocess.Popen(
+        list(argv),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+        cwd=home if home.is_dir() else "/",
+    )
+
+
+def _follow(
+    process: subprocess.Popen[bytes], stdin: bytes, captures: tuple[Capture, Capture], deadline: Deadline
+) -> bool:
+    """Feed the process and gather its output, until both have ended; False when the time ran out before."""
+    assert process.stdin and process.stdout and process.stderr
+    feed = memoryview(stdin)
+    last_byte = time.monotonic()
+    with selectors.DefaultSelector() as selector:
+        for stream, capture in zip((process.stdout, process.stderr), captures, strict=True):
+            selector.register(stream, selectors.EVENT_READ, capture)
+        os.set_blocking(process.stdin.fileno(), False)
+        selector.register(process.stdin, selectors.EVENT_WRITE)
+        while selector.get_map():
+            if deadline.passed:
+                return False
+            ended = process.poll() is not None
+            if ended and time.monotonic() - last_byte > DRAIN_LIMIT_S:
+                return True
+            wait = 1.0 if ended else min(1.0, deadline.left())
+            for key, events in selector.select(wait):
+                last_byte = time.monotonic()
+                if events & selectors.EVENT_WRITE:
+                    feed = _write(process.stdin, feed, selector)
+                else:
+                    _read(key, selector)
+    return _wait(process, deadline)
+
+
+def _write(stream: IO[bytes], feed: memoryview, selector: selectors.BaseSelector) -> memoryview:
+    try:
+        feed = feed[os.write(stream.fileno(), feed[:_CHUNK_BYTES]) :] if len(feed) else feed
+    except BlockingIOError:
+        return feed
+    except BrokenPipeError:
+        feed = feed[:0]
+    if not len(feed):
+        selector.unregister(stream)
+        stream.close()
+    return feed
+
+
+def _read(key: selectors.SelectorKey, selector: selectors.BaseSelector) -> None:
+    chunk = os.read(key.fd, _CHUNK_BYTES)
+    if chunk:
+        key.data.add(chunk)
+    else:
+        selector.unregister(key.fileobj)
+
+
+def _wait(process: subprocess.Popen[bytes], deadline: Deadline) -> bool:
+    try:
+        process.wait(timeout=deadline.left())
+    except subprocess.TimeoutExpired:
+        return False
+    return True
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """Kill what still runs, with its children; a command that ended leaves its detached children alone."""
+    if process.poll() is None:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+    for stream in (process.stdin, process.stdout, process.stderr):
+        if stream is not None:
+            stream.close()

@@ -1,0 +1,247 @@
+"""The transport over SSH."""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+import select
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import paramiko
+
+from fleet.errors import ContactLost, HostError
+from fleet.model.inventory import Connection
+from fleet.transport.base import Completed, quote_command
+from fleet.transport.capture import Capture
+from fleet.transport.deadline import Deadline
+from fleet.transport.faults import Place, contact_lost, unreachable
+from fleet.transport.link import Link, open_link
+from fleet.transport.ssh_config import Endpoint, resolve_endpoint
+
+DRAIN_LIMIT_S = 5.0
+"""How long after its end a command's output may stay open (held by a child in the background) without a byte."""
+
+_CHUNK_BYTES = 1 << 15
+_WINDOW_POLL_S = 0.005
+_GRACE_S = 0.5
+
+# Says the mark on both outputs, then becomes the command: what came before the mark is the login shell's own noise.
+_ANNOUNCE = 'printf %s "$1"; printf %s "$1" >&2; shift; exec "$@"'
+
+
+class SshTransport:
+    """One host over SSH (see `fleet.transport.base.Transport`).
+
+    Args:
+        alias: the host's name in the inventory.
+        connection: how to reach it.
+        known_hosts: files that replace those of ssh_config, for jump hosts too.
+    """
+
+    def __init__(self, alias: str, connection: Connection, *, known_hosts: Sequence[str] | None = None) -> None:
+        self._alias = alias
+        self._connection = connection
+        self._known_hosts = tuple(known_hosts) if known_hosts is not None else None
+        self._endpoint: Endpoint | None = None
+        self._link: Link | None = None
+
+    @property
+    def endpoint(self) -> Endpoint:
+        """What ssh_config and the inventory say; asked once. Raises Unreachable when they cannot be followed."""
+        if self._endpoint is None:
+            self._endpoint = choose_known_hosts(resolve_endpoint(self._alias, self._connection), self._known_hosts)
+        return self._endpoint
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Directives of ssh_config that matter and are not honoured, a sentence each."""
+        return self.endpoint.warnings
+
+    def describe(self) -> str:
+        """`user@host:port, key SOURCE SHA256:… via JUMP`; the key only once the connection is made."""
+        end = self.endpoint
+        text = f"{end.user}@{self._place.address}"
+        if self._link is not None and self._link.accepted is not None:
+            text += f", key {self._link.accepted}"
+        via = ", ".join(Place(self._alias, j.host, j.port).address for j in end.jumps)
+        return text + (f" via {via}" if via else "")
+
+    def run(
+        self, argv: Sequence[str], *, stdin: bytes = b"", timeout_s: float, limit_bytes: int = 1 << 20
+    ) -> Completed:
+        """See `Transport.run`. Output of the login shell's start files is not part of the result."""
+        deadline = Deadline(timeout_s)
+        mark = secrets.token_hex(12)
+        line = quote_command(["/bin/sh", "-c", _ANNOUNCE, "sh", mark, *argv])
+        channel = self._open_channel(deadline)
+        work = _Command(channel, stdin, Capture(limit_bytes, mark.encode()), Capture(limit_bytes, mark.encode()))
+        with self._translated(deadline), self._watched(deadline):
+            try:
+                channel.exec_command(line)
+                ended = work.follow(deadline)
+            finally:
+                channel.close()
+        return self._conclude(work, ended, deadline, timeout_s)
+
+    def close(self) -> None:
+        link, self._link = self._link, None
+        if link is not None:
+            link.close()
+
+    @property
+    def _place(self) -> Place:
+        return Place(self._alias, self.endpoint.host, self.endpoint.port)
+
+    def _open_channel(self, deadline: Deadline) -> paramiko.Channel:
+        """A channel on the kept connection, or on a new one where that one has died in the meantime."""
+        kept = self._link is not None
+        try:
+            return self._open_channel_once(deadline)
+        except ContactLost as error:
+            # Nothing was sent yet, so that connecting anew repeats nothing.
+            if not kept or error.reason != "connection_lost":
+                raise
+            return self._open_channel_once(deadline)
+
+    def _open_channel_once(self, deadline: Deadline) -> paramiko.Channel:
+        if self._link is not None and not self._link.is_alive:
+            self.close()
+        if self._link is None:
+            self._link = open_link(self._alias, self.endpoint, deadline)
+        with self._translated(deadline), self._watched(deadline):
+            try:
+                return self._link.transport.open_session(timeout=deadline.left())
+            except paramiko.SSHException:
+                # A host that opens no channel in time is not worth keeping; one that refuses (MaxSessions) neither.
+                if deadline.passed:
+                    self.close()
+                raise
+
+    @contextlib.contextmanager
+    def _watched(self, deadline: Deadline) -> Iterator[None]:
+        """End the connection at the deadline: for some answers, and for room in the socket, paramiko waits for ever."""
+        assert self._link is not None
+        timer = threading.Timer(deadline.left() + _GRACE_S, self._link.abort)
+        timer.daemon = True
+        timer.name = "fleet-watchdog"
+        timer.start()
+        try:
+            yield
+        finally:
+            timer.cancel()
+            timer.join()
+
+    @contextlib.contextmanager
+    def _translated(self, deadline: Deadline) -> Iterator[None]:
+        try:
+            yield
+        except (paramiko.SSHException, EOFError, OSError) as error:
+            self._drop_dead_link()
+            if deadline.passed:
+                raise contact_lost(self._place, "timeout", f"{self._place} stopped answering.") from None
+            why = f": {error}" if str(error) else ""
+            raise contact_lost(self._place, "connection_lost", f"The connection to {self._place} broke{why}.") from None
+
+    def _drop_dead_link(self) -> None:
+        if self._link is not None and not self._link.is_alive:
+            self.close()
+
+    def _conclude(self, work: _Command, ended: bool, deadline: Deadline, timeout_s: float) -> Completed:
+        alive = self._link is not None and self._link.is_alive
+        self._drop_dead_link()
+        if not ended:
+            what = f"The command on {self._place} did not end within {timeout_s:g} s."
+            raise contact_lost(self._place, "timeout", what)
+        status = work.channel.exit_status
+        if status < 0 and not alive:
+            raise contact_lost(
+                self._place, "connection_lost", f"The connection to {self._place} broke during a command."
+            )
+        if not work.stdout.marked:
+            raise self._explain_foreign(work, status)
+        if status < 0:
+            raise contact_lost(
+                self._place, "no_exit_status", f"A command on {self._place} ended without an exit status."
+            )
+        return Completed(status, work.stdout.data, work.stderr.data, work.stdout.truncated)
+
+    def _explain_foreign(self, work: _Command, status: int) -> HostError:
+        said = (work.stdout.noise or work.stderr.noise).decode("utf-8", "replace").strip()
+        text = f"the login shell of {self.endpoint.user} did not run the command (exit status {status}): {said[:300]!r}"
+        return unreachable(self._place, "shell", text)
+
+
+@dataclass
+class _Command:
+    """One command on its channel: feeds it and gathers what it prints."""
+
+    channel: paramiko.Channel
+    stdin: bytes
+    stdout: Capture
+    stderr: Capture
+
+    def follow(self, deadline: Deadline) -> bool:
+        """Until the command has ended and its output is read; False when the time ran out before."""
+        channel = self.channel
+        ready = channel.fileno()
+        channel.settimeout(deadline.left() + _GRACE_S)
+        feed = memoryview(self.stdin)
+        closed_in = False
+        last_byte = time.monotonic()
+        while not deadline.passed:
+            feed, closed_in = self._feed(feed, closed_in)
+            if self._drain():
+                last_byte = time.monotonic()
+                continue
+            if channel.eof_received or channel.closed:
+                return self._await_status(deadline)
+            if channel.exit_status_ready() and time.monotonic() - last_byte > DRAIN_LIMIT_S:
+                return True
+            if len(feed) and channel.send_ready():
+                continue
+            wait = _WINDOW_POLL_S if len(feed) else (1.0 if channel.exit_status_ready() else deadline.left())
+            select.select([ready], [], [], min(wait, deadline.left()))
+        return False
+
+    def _feed(self, feed: memoryview, closed_in: bool) -> tuple[memoryview, bool]:
+        channel = self.channel
+        if len(feed) and channel.send_ready() and not channel.closed:
+            try:
+                feed = feed[channel.send(feed[:_CHUNK_BYTES].tobytes()) :]
+            except OSError:
+                # The command has closed its standard input, or has ended: what it did not want is not missed.
+                feed = feed[:0]
+        if not len(feed) and not closed_in:
+            with contextlib.suppress(OSError):
+                channel.shutdown_write()
+            closed_in = True
+        return feed, closed_in
+
+    def _drain(self) -> bool:
+        """Read what is there; whether there was anything."""
+        any_read = False
+        if self.channel.recv_ready():
+            self.stdout.add(self.channel.recv(_CHUNK_BYTES * 8))
+            any_read = True
+        if self.channel.recv_stderr_ready():
+            self.stderr.add(self.channel.recv_stderr(_CHUNK_BYTES * 8))
+            any_read = True
+        return any_read
+
+    def _await_status(self, deadline: Deadline) -> bool:
+        if not self.channel.status_event.wait(deadline.left()):
+            return False
+        while self._drain():
+            pass
+        return True
+
+
+def choose_known_hosts(endpoint: Endpoint, files: Sequence[str] | None) -> Endpoint:
+    """The endpoint with other known_hosts files, for its jump hosts too; unchanged when `files` is None."""
+    if files is None:
+        return endpoint
+    jumps = tuple(replace(j, known_hosts_files=tuple(files)) for j in endpoint.jumps)
+    return replace(endpoint, known_hosts_files=tuple(files), jumps=jumps)

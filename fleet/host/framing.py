@@ -65,7 +65,7 @@ class Shell:
                 "no_shell",
                 f"the login shell did not run our script (exit status {completed.exit_status}): "
                 f"{make_inert(said) or 'no output'}",
-                "See that `ssh HOST echo ok` prints ok and nothing else: a forced command or a missing shell prevents it.",
+                "See that `ssh HOST echo ok` prints ok alone: a forced command or a missing shell prevents it.",
             )
         return completed.stdout, sections
 

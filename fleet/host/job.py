@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TypeVar
 
-from fleet.errors import ContactLost, HostError, Unreachable
+from fleet.errors import ContactLost, FleetError, HostError, Unreachable
 from fleet.host.follow import Follower, Patience, Pause
 from fleet.host.framing import Shell
 from fleet.host.outcome import Expectation, build_outcome
@@ -56,6 +56,8 @@ class Job:
             outcome = yield from self._work()
         except HostError as error:
             outcome = self._end(HostStatus(error.status), Stage(error.stage), error.reason, error.message, error.hint)
+        except FleetError as error:
+            outcome = self._end(HostStatus.FAILED, Stage.COLLECT, "store", error.message, error.hint)
         except Exception as error:
             # A fault of ours on one host must not cost the others their results.
             outcome = self._end(

@@ -1,0 +1,131 @@
+"""The command line: every command's options, and how every command ends.
+
+Commands import what they need when they run, so that `fleet --help` costs nothing.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fleet.errors import FleetError
+
+app = typer.Typer(
+    name="fleet",
+    help="Measure every GPU and CPU server of a lab with one benchmark, in one container, and compare them.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+hosts_app = typer.Typer(name="hosts", help="Hosts and their SSH keys.", no_args_is_help=True)
+app.add_typer(hosts_app)
+
+Inventory = Annotated[
+    Path,
+    typer.Option("--inventory", "-i", help="Ansible inventory in YAML.", envvar="FLEET_INVENTORY", show_default=False),
+]
+Limit = Annotated[
+    str | None,
+    typer.Option(
+        "--limit", "-l", help="Only these hosts: a pattern as Ansible's, e.g. 'gpu:!gpu03'.", show_default=False
+    ),
+]
+Forks = Annotated[
+    int, typer.Option("--forks", "-f", min=1, max=1024, help="How many hosts are connected to at the same time.")
+]
+Reports = Annotated[Path, typer.Option("--reports", help="Directory where runs are kept.", envvar="FLEET_REPORTS")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
+
+REPORTS = Path("reports")
+
+
+@app.command()
+def run(
+    inventory: Inventory,
+    suite: Annotated[str, typer.Option("--suite", "-s", help="A shipped suite's name, or a file.")] = "quick",
+    limit: Limit = None,
+    forks: Forks = 32,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be done; connect to nothing.")] = False,
+    json: Json = False,
+    reports: Reports = REPORTS,
+) -> None:
+    """Measure every host in parallel, then print the report."""
+    from fleet.cli.run import RunOptions, run_suite
+
+    options = RunOptions(inventory, suite, limit, forks, dry_run, json, reports)
+    raise typer.Exit(run_suite(options))
+
+
+@app.command()
+def report(
+    run_id: Annotated[
+        str | None,
+        typer.Argument(metavar="[RUN]", help="A run's id or its beginning.", show_default="the last complete run"),
+    ] = None,
+    json: Json = False,
+    reports: Reports = REPORTS,
+) -> None:
+    """Show a run: the verdict, the matrix across machines, the hosts, and what to do about failures."""
+    from fleet.cli.report import print_report
+
+    print_report(reports, run_id, as_json=json)
+
+
+@app.command()
+def runs(json: Json = False, reports: Reports = REPORTS) -> None:
+    """List the runs there are, newest first."""
+    from fleet.cli.report import print_runs
+
+    print_runs(reports, as_json=json)
+
+
+@app.command()
+def ping(inventory: Inventory, limit: Limit = None, forks: Forks = 32, json: Json = False) -> None:
+    """Reach every host: with which key, and what runtime is there. Changes nothing."""
+    from fleet.cli.ping import ping_hosts
+
+    raise typer.Exit(ping_hosts(inventory, limit, forks, as_json=json))
+
+
+@hosts_app.command()
+def trust(
+    inventory: Inventory,
+    limit: Limit = None,
+    forks: Forks = 32,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Remember without asking.")] = False,
+) -> None:
+    """Show the hosts' SSH keys and, on yes, remember the new ones. A changed key is never replaced."""
+    from fleet.cli.trust import trust_hosts
+
+    raise typer.Exit(trust_hosts(inventory, limit, forks, yes=yes))
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from fleet.cli.version import find_version
+
+        typer.echo(f"fleet {find_version()}")
+        raise typer.Exit
+
+
+@app.callback()
+def _fleet(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    pass
+
+
+def main() -> None:
+    """Run one command and exit with its code. A person never sees a traceback for what they could cause."""
+    try:
+        app()
+    except FleetError as error:
+        typer.echo(f"fleet: {error}", err=True)
+        if error.hint:
+            typer.echo(f"       {error.hint}", err=True)
+        sys.exit(error.exit_code)

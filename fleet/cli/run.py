@@ -1,0 +1,82 @@
+"""`fleet run`: inventory → plan → fan-out → store → report."""
+
+from __future__ import annotations
+
+import secrets
+import string
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+import typer
+
+from fleet.analysis.verdict import judge
+from fleet.bundle import Bundle, build_bundle, read_models
+from fleet.cli.consoles import open_stderr
+from fleet.cli.dry_run import print_plan
+from fleet.cli.measure import measure_hosts
+from fleet.cli.report import print_run
+from fleet.cli.select import select
+from fleet.cli.version import find_version
+from fleet.errors import ExitCode
+from fleet.model.plan import Plan
+from fleet.plan import RunRequest, build_plan
+from fleet.progress import open_progress
+from fleet.store.rundir import Store
+from fleet.suite import load_suite
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """The options of `fleet run`."""
+
+    inventory: Path
+    suite: str
+    limit: str | None
+    forks: int
+    dry_run: bool
+    json: bool
+    reports: Path
+
+
+def run_suite(options: RunOptions) -> int:
+    """The whole main job; the exit code.
+
+    Raises:
+        FleetError: nothing could be planned, or nothing can be kept.
+    """
+    bundle = build_bundle()
+    plan = _make_plan(options, bundle)
+    if options.dry_run:
+        print_plan(plan, as_json=options.json)
+        return ExitCode.OK
+    return _carry_out(plan, bundle, options)
+
+
+def _make_plan(options: RunOptions, bundle: Bundle) -> Plan:
+    """Everything that can be wrong with what the user wrote is found here, before the first connection."""
+    models = read_models()
+    request = RunRequest(
+        inventory=str(options.inventory),
+        limit=options.limit,
+        forks=options.forks,
+        payload_sha256=bundle.sha256,
+        fleet_version=find_version(),
+        now=datetime.now(UTC),
+        token="".join(secrets.choice(string.ascii_lowercase + string.digits) for _ in range(4)),
+    )
+    hosts = select(options.inventory, options.limit)
+    return build_plan(hosts, load_suite(options.suite, models), models, request)
+
+
+def _carry_out(plan: Plan, bundle: Bundle, options: RunOptions) -> int:
+    store = Store(options.reports)
+    console = open_stderr()
+    with store.create(plan) as writer:
+        typer.echo(f"run {plan.run_id} · results in {writer.path}", err=True)
+        with open_progress(plan, console, live=console.is_terminal) as progress:
+            interrupted = measure_hosts(plan, bundle, writer, progress)
+        verdict = judge(plan, store.load(plan.run_id).outcomes, interrupted)
+        writer.finish(exit_code=verdict.exit_code, interrupted=interrupted)
+    print_run(store.load(plan.run_id), as_json=options.json)
+    return verdict.exit_code

@@ -23,7 +23,7 @@ from fleet.model.suite import Cell, Device, Phase, Precision, Rules
 from fleet.store.reader import StoredRun
 from fleet.store.rundir import Store
 
-RUN_ID = "20261201T023000Z-k3x9"
+RUN_ID = "20260101T023000Z-k3x9"
 SHA = "ab" * 32
 DIGEST = "sha256:" + "0123456789ab" * 5 + "cdef"
 GIB = 1 << 30
@@ -42,12 +42,14 @@ def make_cells(device: Device = "cpu", count: int = 3) -> tuple[Cell, ...]:
     )[:count]
 
 
-def make_plan(hosts: Mapping[str, tuple[Cell, ...]], run_id: str = RUN_ID, devices: Mapping[str, Device] | None = None) -> Plan:
+def make_plan(
+    hosts: Mapping[str, tuple[Cell, ...]], run_id: str = RUN_ID, devices: Mapping[str, Device] | None = None
+) -> Plan:
     """A plan of these hosts and their cells; a host is a GPU host when its first cell is a GPU's."""
     kinds = {alias: cells[0].device if cells else "cpu" for alias, cells in hosts.items()} | dict(devices or {})
     return Plan(
         run_id=run_id,
-        created="2026-12-01T02:30:00Z",
+        created=f"{run_id[:4]}-{run_id[4:6]}-{run_id[6:8]}T02:30:00Z",
         fleet_version="0.1.0",
         inventory="lab.yaml",
         limit=None,
@@ -71,7 +73,9 @@ def make_plan(hosts: Mapping[str, tuple[Cell, ...]], run_id: str = RUN_ID, devic
     )
 
 
-def make_facts(gpu: str = "", gpus: int = 1, cpu: str = "Intel(R) Xeon(R) Gold 6338 CPU @ 2.00GHz", memory: float = 251.4) -> HostFacts:
+def make_facts(
+    gpu: str = "", gpus: int = 1, cpu: str = "Intel(R) Xeon(R) Gold 6338 CPU @ 2.00GHz", memory: float = 251.4
+) -> HostFacts:
     return HostFacts(
         cpu=Cpu(model=cpu, sockets=2, cores=64, threads=128),
         memory_bytes=int(memory * GIB),
@@ -131,7 +135,7 @@ def _make_cell(host: HostPlan, plan: Plan, ending: Ending, place: int) -> CellRe
     step_us = cell.batch_size / rate * 1e6
     ok = status is CellStatus.OK
     return CellResult(
-        schema="fleet.result/1",
+        schema_="fleet.result/1",
         kind="cell",
         protocol=1,
         payload_sha256=plan.payload_sha256,
@@ -169,7 +173,9 @@ def _make_timing(step_us: float, *, steady: bool) -> Timing:
     )
 
 
-def store_run(root: Path, plan: Plan, endings: Mapping[str, Ending], *, exit_code: int = 0, interrupted: bool = False) -> StoredRun:
+def store_run(
+    root: Path, plan: Plan, endings: Mapping[str, Ending], *, exit_code: int = 0, interrupted: bool = False
+) -> StoredRun:
     """Write the run through the real store and read it back; a planned host without an ending leaves it incomplete."""
     store = Store(root)
     with store.create(plan) as writer:

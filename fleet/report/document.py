@@ -38,7 +38,7 @@ def _describe_matrix(matrix: Matrix) -> dict[str, object]:
                 "cell_id": row.cell_id,
                 "cell": row.cell.model_dump(mode="json"),
                 "results": [asdict(entry) for entry in row.entries],
-                "by_hardware": [{**asdict(entry), "words": dict(entry.words)} for entry in row.groups],
+                "by_hardware": [asdict(entry) for entry in row.groups],
             }
             for row in matrix.rows
         ],

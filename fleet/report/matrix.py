@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from typing import get_args
 
 from fleet.analysis.cohort import group_by_hardware
 from fleet.analysis.ranking import find_best, relative_spread, summarise
 from fleet.analysis.verdict import NO_OUTCOME, is_measured
 from fleet.model.plan import HostPlan
 from fleet.model.result import CellResult, CellStatus, HostOutcome, HostStatus
-from fleet.model.suite import Cell, Device
-from fleet.report.view_model import Entry, GroupEntry, HardwareGroup, Matrix, Row
+from fleet.model.suite import Cell, Device, Phase, Precision
+from fleet.report.view_model import Entry, GroupEntry, HardwareGroup, Matrix, Row, WordCount
 from fleet.report.wording import make_line, name_hardware, say_cell, say_status
 from fleet.store.reader import StoredRun
 
 _DEVICES: tuple[Device, ...] = ("gpu", "cpu")
+_PHASES: tuple[Phase, ...] = get_args(Phase)
+_PRECISIONS: tuple[Precision, ...] = get_args(Precision)
 
 
 def build_matrices(run: StoredRun) -> tuple[Matrix, ...]:
@@ -33,13 +36,16 @@ def _build_matrix(run: StoredRun, device: Device) -> Matrix | None:
         HardwareGroup(name_hardware(cohort.facts), tuple(make_line(alias) for alias in cohort.aliases))
         for cohort in group_by_hardware(facts)
     )
-    ordered = sorted(cells.values(), key=_order)
+    models = list(dict.fromkeys(cell.model for cell in cells.values()))
+    ordered = sorted(cells.values(), key=lambda cell: (models.index(cell.model), *_order(cell)))
     rows = tuple(_build_row(cell, hosts, run, groups) for cell in ordered)
     return Matrix(device, tuple(make_line(host.alias) for host in hosts), groups, rows)
 
 
 def _order(cell: Cell) -> tuple[object, ...]:
-    return (cell.model, cell.phase, cell.precision, cell.devices, cell.batch_size, cell.data_format, cell.xla)
+    """Within a model: phase, then what one compares side by side."""
+    phase, precision = _PHASES.index(cell.phase), _PRECISIONS.index(cell.precision)
+    return (phase, precision, cell.devices, cell.batch_size, cell.data_format, cell.xla)
 
 
 def _build_row(cell: Cell, hosts: Sequence[HostPlan], run: StoredRun, groups: Sequence[HardwareGroup]) -> Row:
@@ -107,7 +113,8 @@ def _build_groups(entries: Sequence[Entry], groups: Sequence[HardwareGroup]) -> 
 
 def _summarise_group(entries: Sequence[Entry]) -> GroupEntry:
     values = {entry.alias: entry.images_per_s for entry in entries if entry.images_per_s is not None}
-    words = tuple(Counter(entry.word for entry in entries if entry.word).most_common())
+    counted = Counter((entry.word, entry.kind) for entry in entries if entry.word).most_common()
+    words = tuple(WordCount(word, count, kind) for (word, kind), count in counted)
     spread = summarise(values)
     if spread is None:
         return GroupEntry(0, words=words)

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from rich.console import Console
-from rich.padding import Padding
 from rich.text import Text
 
-from fleet.report.terminal_blocks import Ink
+from fleet.report.terminal_blocks import Ink, print_indented
 from fleet.report.terminal_hosts import print_hosts
 from fleet.report.terminal_matrix import explain_symbols, print_matrix
 from fleet.report.view_model import FailureLine, VerdictLine, View
@@ -55,7 +54,7 @@ def _write_verdict(verdict: VerdictLine, ink: Ink) -> Text:
 
 
 def _print_legend(view: View, console: Console, ink: Ink) -> None:
-    meanings = explain_symbols(view.matrices) + [f"{word}: {meaning}" for word, meaning in view.legend.items()]
+    meanings = explain_symbols(view.matrices) + [f"{word} = {meaning}" for word, meaning in view.legend.items()]
     if meanings:
         console.print(ink.text(" · ".join(meanings), "dim"))
         console.print()
@@ -72,7 +71,7 @@ def _print_failures(view: View, console: Console, ink: Ink) -> None:
         text = ink.text(_say_what(failure))
         if failure.hint:
             text.append_text(ink.text(f" → {failure.hint}", "bold"))
-        console.print(Padding(text, (0, 0, 0, _INDENT)))
+        print_indented(console, text, _INDENT)
     console.print()
 
 
@@ -96,5 +95,5 @@ def _print_notes(view: View, console: Console, ink: Ink) -> None:
     console.print(ink.text("Notes", "bold"))
     console.print()
     for note in view.notes:
-        console.print(Padding(Text.assemble(ink.text("· ", "dim"), ink.text(note)), (0, 0, 0, 0)))
+        console.print(Text.assemble(ink.text("· ", "dim"), ink.text(note)))
     console.print()

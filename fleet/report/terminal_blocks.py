@@ -61,9 +61,14 @@ def _longest_line(text: Text) -> int:
     return max(cell_len(line) for line in text.plain.split("\n"))
 
 
-def print_blocks(console: Console, keys: Sequence[Column], columns: Sequence[Column]) -> None:
-    """Print a table; `keys` are repeated in every block, the other columns are dealt out over as many as it takes."""
-    for block in _deal(sum(key.width + _GAP for key in keys), columns, console.width):
+def print_blocks(console: Console, keys: Sequence[Column], columns: Sequence[Column], *, even: bool = True) -> None:
+    """Print a table; `keys` are repeated in every block, the other columns are dealt out over as many as it takes.
+
+    Args:
+        even: make the blocks about equally wide; else each as full as it can be.
+    """
+    taken = sum(key.width + _GAP for key in keys)
+    for block in (_deal if even else _fill)(taken, columns, console.width):
         table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold")
         for column in [*keys, *block]:
             fits = min(column.width, console.width)
@@ -72,6 +77,13 @@ def print_blocks(console: Console, keys: Sequence[Column], columns: Sequence[Col
             table.add_row(*(column.cells[place] for column in [*keys, *block]))
         console.print(table)
         console.print()
+
+
+def print_indented(console: Console, text: Text, indent: int) -> None:
+    """Print wrapped text that far from the left, and nothing to the right of it."""
+    for line in text.wrap(console, max(console.width - indent, 1)):
+        line.rstrip()
+        console.print(Text.assemble(" " * indent, line))
 
 
 def _deal(taken: int, columns: Sequence[Column], available: int) -> list[list[Column]]:

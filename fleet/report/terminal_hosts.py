@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from rich.console import Console
 from rich.text import Text
 
+from fleet.analysis.cohort import nominal_memory_gib
 from fleet.report.terminal_blocks import Column, Ink, print_blocks
 from fleet.report.terminal_matrix import GROUP_ABOVE
 from fleet.report.view_model import HostRow
@@ -22,12 +23,12 @@ class _Fact:
     head: str
     read: Callable[[HostRow], str]
     shared: Callable[[str], str]
-    """How it is said once, when all hosts agree."""
+    """How it is said once, when all hosts agree; empty: not worth saying."""
     number: bool = False
     own: bool = False
     """A host's own: always a column, never said once for all."""
-    personal: bool = False
-    """Differs from host to host though nothing is different; left out when alike hosts share a line."""
+    alike: Callable[[HostRow], str] | None = None
+    """Read instead where alike hosts share a line: what differs though nothing is different is left out or rounded."""
 
 
 _FACTS = (
@@ -39,23 +40,34 @@ _FACTS = (
         number=True,
         own=True,
     ),
-    _Fact("hardware", lambda host: host.hardware, str, own=True),
-    _Fact("CPU", lambda host: host.cpu if host.hardware != host.cpu else "", str),
+    _Fact("GPU", lambda host: host.gpus, lambda value: "no GPU" if value == "none" else value),
+    _Fact("CPU", lambda host: host.cpu, str),
     _Fact("cores", lambda host: _write_number(host.cores), lambda value: f"{value} cores", number=True),
     _Fact("threads", lambda host: _write_number(host.threads), lambda value: f"{value} threads", number=True),
-    _Fact("GiB", lambda host: _write_memory(host.memory_bytes), lambda value: f"{value} GiB memory", number=True),
-    _Fact("driver", lambda host: host.driver, lambda value: f"driver {value}"),
+    _Fact(
+        "GiB",
+        lambda host: "" if host.memory_bytes is None else format_rate(host.memory_bytes / _GIB),
+        lambda value: f"{value} GiB memory",
+        number=True,
+        alike=lambda host: "" if host.memory_bytes is None else str(nominal_memory_gib(host.memory_bytes)),
+    ),
+    _Fact(
+        "driver",
+        lambda host: host.driver or ("none" if host.gpus == "none" else ""),
+        lambda value: "" if value == "none" else f"driver {value}",
+    ),
     _Fact("TensorFlow", lambda host: host.tensorflow, lambda value: f"TensorFlow {value}"),
     _Fact("CUDA", lambda host: host.cuda, lambda value: f"CUDA {value}"),
-    _Fact("runtime", lambda host: host.runtime, str),
+    _Fact("runtime", lambda host: f"{host.runtime} {host.runtime_version}" if host.runtime_version else "", str),
     _Fact("image", lambda host: host.image, str),
     _Fact("digest", lambda host: shorten_digest(host.image_digest), lambda value: f"digest {value}"),
     _Fact(
         "took",
         lambda host: format_duration(host.job_s) if host.job_s is not None else "",
-        lambda value: f"took {value}",
+        str,
         number=True,
-        personal=True,
+        own=True,
+        alike=lambda host: "",
     ),
 )
 
@@ -64,8 +76,7 @@ def print_hosts(console: Console, hosts: Sequence[HostRow]) -> None:
     """Print one line per host, or per set of hosts that are alike in everything shown when there are many."""
     ink = Ink.of(console)
     many = len(hosts) > GROUP_ABOVE
-    facts = [fact for fact in _FACTS if not (many and fact.personal)]
-    lines = _merge(hosts, facts) if many else [([host.alias], [fact.read(host) for fact in facts]) for host in hosts]
+    lines = _merge(hosts) if many else [([host.alias], [fact.read(host) for fact in _FACTS]) for host in hosts]
     keys = [
         Column(ink.text("host"), tuple(ink.text("\n".join(fold_names(names)), "bold") for names, _ in lines), widest=24)
     ]
@@ -74,24 +85,27 @@ def print_hosts(console: Console, hosts: Sequence[HostRow]) -> None:
         keys.append(Column(ink.text("count"), counts, "right", numeric=True))
     columns: list[Column] = []
     shared: list[str] = []
-    for place, fact in enumerate(facts):
+    whole = True
+    for place, fact in enumerate(_FACTS):
         values = [row[place] for _, row in lines]
         known = {value for value in values if value}
         if len(known) == 1 and not fact.own:
             shared.append(fact.shared(known.pop()))
+            whole = whole and all(values)
         elif known:
             columns.append(_build_column(fact, values, ink))
     console.print(ink.text("Hosts", "bold"))
     console.print()
-    print_blocks(console, keys, columns)
+    print_blocks(console, keys, columns, even=False)
     if shared:
-        console.print(ink.text(f"all hosts, as far as known: {' · '.join(shared)}", "dim"))
+        who = hosts[0].alias if len(hosts) == 1 else "all hosts" if whole else "all hosts, as far as known"
+        console.print(ink.text(f"{who}: {' · '.join(said for said in shared if said)}", "dim"))
 
 
-def _merge(hosts: Sequence[HostRow], facts: Sequence[_Fact]) -> list[tuple[list[str], list[str]]]:
+def _merge(hosts: Sequence[HostRow]) -> list[tuple[list[str], list[str]]]:
     merged: dict[tuple[str, ...], list[str]] = {}
     for host in hosts:
-        merged.setdefault(tuple(fact.read(host) for fact in facts), []).append(host.alias)
+        merged.setdefault(tuple((fact.alike or fact.read)(host) for fact in _FACTS), []).append(host.alias)
     return [(names, list(values)) for values, names in merged.items()]
 
 
@@ -110,7 +124,3 @@ def _choose_style(fact: _Fact, value: str) -> str:
 
 def _write_number(value: int | None) -> str:
     return "" if value is None else str(value)
-
-
-def _write_memory(size: int | None) -> str:
-    return "" if size is None else format_rate(size / _GIB)

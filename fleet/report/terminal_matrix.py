@@ -77,29 +77,26 @@ def _build_host_columns(matrix: Matrix, ink: Ink) -> list[Column]:
     columns = []
     for place, alias in enumerate(matrix.hosts):
         entries = [row.entries[place] for row in matrix.rows]
-        rates = [format_rate(entry.images_per_s) if entry.images_per_s is not None else "" for entry in entries]
-        width = max(len(rate) for rate in rates)
-        cells = tuple(_write_entry(entry, rate.rjust(width), ink) for entry, rate in zip(entries, rates, strict=True))
+        cells = tuple(_write_entry(entry, ink) for entry in entries)
         columns.append(Column(ink.text(alias), cells, "right", numeric=True))
     return columns
 
 
-def _write_entry(entry: Entry, rate: str, ink: Ink) -> Text:
+def _write_entry(entry: Entry, ink: Ink) -> Text:
     if entry.kind == "unplanned":
         return ink.text("—", "dim")
-    if entry.kind != "value":
+    if entry.images_per_s is None:
         return ink.text(_stack_words(entry.word), _STYLES[entry.kind])
     spread = format_spread(entry.spread) if entry.spread is not None else " " * 5
     return Text.assemble(
-        ink.text("★ " if entry.best else "  ", "bold green"),
-        ink.text(rate, "bold green" if entry.best else ""),
+        ink.text(("★ " if entry.best else "") + format_rate(entry.images_per_s), "bold green" if entry.best else ""),
         ink.text("~" if entry.steady is False else " ", "yellow"),
         ink.text(spread, "dim"),
         justify="right",
     )
 
 
-def _stack_words(words: str, widest: int = 14) -> str:
+def _stack_words(words: str, widest: int = 16) -> str:
     """Words on as many lines as it takes, each at most `widest` columns unless one word is longer."""
     lines: list[str] = []
     for word in words.split():
@@ -114,9 +111,13 @@ def _build_group_columns(matrix: Matrix, ink: Ink) -> list[Column]:
     columns = []
     for place, group in enumerate(matrix.groups):
         cells = tuple(_write_group(row.groups[place], len(group.aliases), ink) for row in matrix.rows)
-        head = f"{_stack_words(group.label or 'hardware not known', 16)}\n{len(group.aliases)} hosts"
+        head = f"{_stack_words(group.label or 'hardware not known', 18)}\n{_count_hosts(len(group.aliases))}"
         columns.append(Column(ink.text(head), cells, "right", widest=22))
     return columns
+
+
+def _count_hosts(count: int) -> str:
+    return "1 host" if count == 1 else f"{count} hosts"
 
 
 def _write_group(entry: GroupEntry, size: int, ink: Ink) -> Text:
@@ -129,7 +130,7 @@ def _write_group(entry: GroupEntry, size: int, ink: Ink) -> Text:
         if entry.slowest:
             lines.append(ink.text(f"{format_rate(entry.lowest)}–{format_rate(entry.highest)}"))
             lines.append(ink.text(f"▼ {entry.slowest}", "dim"))
-    lines += [ink.text(_stack_words(f"{count} {word}"), "red") for word, count in entry.words]
+    lines += [ink.text(_stack_words(f"{said.count} {said.word}"), _STYLES[said.kind]) for said in entry.words]
     if not lines:
         return ink.text("—", "dim")
     return Text("\n", overflow="fold").join(lines)

@@ -12,14 +12,15 @@ from fleet.analysis.verdict import NO_OUTCOME, Failure, Verdict, is_measured, ju
 from fleet.errors import ExitCode
 from fleet.model.facts import HostFacts, Software
 from fleet.model.plan import HostPlan
+from fleet.model.result import CellStatus
 from fleet.report.matrix import build_matrices
 from fleet.report.notes import find_notes
 from fleet.report.view_model import FailureLine, HostRow, Matrix, RunHead, VerdictLine, View
-from fleet.report.wording import make_line, name_hardware, say_status, shorten_cpu
+from fleet.report.wording import make_line, name_gpus, say_cell, say_status, shorten_cpu
 from fleet.store.reader import StoredRun
 
 _MEANINGS = {
-    "OOM": "out of memory: a result, not a failure",
+    "OOM": "out of memory, a result and no failure",
     "no gpu": "TensorFlow saw no GPU",
     "gpus missing": "TensorFlow saw fewer GPUs than the cell needs",
     "timeout": "stopped at the cell's time limit",
@@ -98,25 +99,28 @@ def _build_verdict(run: StoredRun, verdict: Verdict) -> VerdictLine:
 def _remark(run: StoredRun, verdict: Verdict) -> list[str]:
     """What the coverage leaves open, in a few words each."""
     hosts = Counter(failure.status for failure in verdict.failures if failure.cell_id is None)
-    cells = Counter(failure.status for failure in verdict.failures if failure.cell_id is not None)
+    cells = Counter(
+        (failure.reason if failure.status == CellStatus.UNSUPPORTED else failure.status).replace("_", " ")
+        for failure in verdict.failures
+        if failure.cell_id is not None
+    )
     results = Counter(
-        cell.status.value
+        say_cell(cell)
         for outcome in run.outcomes.values()
         for cell in outcome.cells
         if not cell.failed and not is_measured(cell)
     )
-    remarks = [f"{count} {_plural('host', count)} {say_status(status)}" for status, count in sorted(hosts.items())]
-    remarks += [f"{count} {_plural('cell', count)} {status}" for status, count in sorted(cells.items())]
-    remarks += [f"{count} {'OOM' if status == 'oom' else status}" for status, count in sorted(results.items())]
+    remarks = [f"{say_status(status)}: {_count('host', count)}" for status, count in sorted(hosts.items())]
+    remarks += [f"{status}: {_count('cell', count)}" for status, count in sorted((cells + results).items())]
     if verdict.hosts_skipped:
-        remarks.append(f"{verdict.hosts_skipped} {_plural('host', verdict.hosts_skipped)} without cells")
+        remarks.append(f"without cells: {_count('host', verdict.hosts_skipped)}")
     if run.summary is None:
         remarks.append("still running" if run.running else "the run is not complete: its controller was stopped")
     return remarks
 
 
-def _plural(noun: str, count: int) -> str:
-    return noun if count == 1 else noun + "s"
+def _count(noun: str, count: int) -> str:
+    return f"1 {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def _build_host(run: StoredRun, host: HostPlan) -> HostRow:
@@ -128,7 +132,7 @@ def _build_host(run: StoredRun, host: HostPlan) -> HostRow:
         alias=make_line(host.alias),
         status=outcome.status.value if outcome else NO_OUTCOME,
         stage=outcome.stage.value if outcome else "",
-        hardware=name_hardware(outcome.facts if outcome else None),
+        gpus=(name_gpus(facts) or "none") if outcome and outcome.facts else "",
         cpu=shorten_cpu(facts.cpu.model),
         cores=facts.cpu.cores,
         threads=facts.cpu.threads,
@@ -137,7 +141,8 @@ def _build_host(run: StoredRun, host: HostPlan) -> HostRow:
         tensorflow=make_line(software.tensorflow, 40),
         cuda=make_line(software.cuda, 40),
         container=make_line(software.container, 80),
-        runtime=f"{host.settings.runtime} {make_line(facts.runtime_version, 40)}".strip(),
+        runtime=host.settings.runtime,
+        runtime_version=make_line(facts.runtime_version, 40),
         image="" if host.settings.runtime == "native" else make_line(software.image or host.settings.image, 200),
         image_digest=make_line(software.image_digest, 100),
         os=make_line(facts.os, 80),

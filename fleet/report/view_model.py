@@ -73,6 +73,15 @@ class Entry:
 
 
 @dataclass(frozen=True)
+class WordCount:
+    """How many hosts of a group have this word in place of a value."""
+
+    word: str
+    count: int
+    kind: EntryKind
+
+
+@dataclass(frozen=True)
 class GroupEntry:
     """One hardware group in one row of the matrix. Values are images per second."""
 
@@ -83,8 +92,8 @@ class GroupEntry:
     slowest: str = ""
     """The slowest host, where there are at least two."""
     best: bool = False
-    words: tuple[tuple[str, int], ...] = ()
-    """Why the others have no value, and how many."""
+    words: tuple[WordCount, ...] = ()
+    """Why the others have no value, most frequent first."""
 
 
 @dataclass(frozen=True)
@@ -125,7 +134,8 @@ class HostRow:
     alias: str
     status: str
     stage: str
-    hardware: str
+    gpus: str
+    """E.g. `8× A100-SXM4-80GB`; `none` when the host is known to have none."""
     cpu: str
     cores: int | None
     threads: int | None
@@ -135,7 +145,8 @@ class HostRow:
     cuda: str
     container: str
     runtime: str
-    """Kind and version, e.g. `docker 27.1.1`."""
+    """What was asked for: `docker`, `native`."""
+    runtime_version: str
     image: str
     image_digest: str
     os: str

@@ -76,12 +76,13 @@ def say_cell(cell: CellResult) -> str:
 
 def name_hardware(facts: HostFacts | None) -> str:
     """What a host is, in a few words: `8× A100-SXM4-80GB`, or its CPU; empty when not known."""
-    if facts is None:
-        return ""
-    if facts.gpus:
-        counts = Counter(make_line(gpu.name, 60).removeprefix("NVIDIA ") or "GPU" for gpu in facts.gpus)
-        return " + ".join(f"{count}× {name}" for name, count in counts.items())
-    return shorten_cpu(facts.cpu.model)
+    return (name_gpus(facts) or shorten_cpu(facts.cpu.model)) if facts else ""
+
+
+def name_gpus(facts: HostFacts) -> str:
+    """The GPUs by name, `8× A100-SXM4-80GB`; empty when there are none."""
+    counts = Counter(make_line(gpu.name, 60).removeprefix("NVIDIA ") or "GPU" for gpu in facts.gpus)
+    return " + ".join(f"{count}× {name}" for name, count in counts.items())
 
 
 def shorten_cpu(model: str | None) -> str:

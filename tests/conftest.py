@@ -1,0 +1,150 @@
+"""What every test may use: the marker `needs`, an isolated home, fleet's command line, the lab."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Generator, Iterator, Mapping
+from pathlib import Path
+from typing import Protocol, Unpack
+
+import pytest
+
+from tests import needs
+from tests.lab.hosts import HostOptions, LabHost
+from tests.lab.images import build_tensorflow_image
+from tests.lab.lab import Lab
+
+ROOT = Path(__file__).parent.parent
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line(
+        "markers",
+        "needs(*names): what the machine must have: ssh, docker, tensorflow, root, or a program. Missing, the test is"
+        " skipped; missing and named in FLEET_REQUIRE, it fails.",
+    )
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    for marker in item.iter_markers("needs"):
+        for name in marker.args:
+            missing = needs.find_missing(name)
+            if missing is None:
+                continue
+            if name in needs.read_required():
+                pytest.fail(f"FLEET_REQUIRE says it must be here: {missing}", pytrace=False)
+            pytest.skip(missing)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    if not hasattr(report, "wasxfail"):
+        _refuse_skip(report)
+    return report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(
+    collector: pytest.Collector,
+) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    report = yield
+    _refuse_skip(report)
+    return report
+
+
+def _refuse_skip(report: pytest.TestReport | pytest.CollectReport) -> None:
+    """Make a skip a failure when what it was for is required, however the test came to skip."""
+    if not report.skipped:
+        return
+    reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
+    required = needs.find_required(reason)
+    if required is not None:
+        report.outcome = "failed"
+        report.longrepr = f"skipped, but FLEET_REQUIRE names {required}: {reason}"
+
+
+@pytest.fixture
+def isolated_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty home, and nothing of the caller's environment that fleet, ssh or docker would read.
+
+    OpenSSH's programs take the home from the password database all the same: give them `-F` or explicit files.
+    """
+    home = tmp_path / "home"
+    home.mkdir(mode=0o700)
+    for name in [*os.environ]:
+        if name.startswith(("XDG_", "FLEET_", "ANSIBLE_", "SSH_", "DOCKER_")) and name != "FLEET_REQUIRE":
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("HOME", str(home))
+    return home
+
+
+class RunFleet(Protocol):
+    def __call__(
+        self, *args: str, env: Mapping[str, str] | None = None, stdin: str = "", timeout_s: float = 300
+    ) -> subprocess.CompletedProcess[str]:
+        """Run `fleet` with these arguments. `env` comes on top of the isolated environment."""
+        ...
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Path:
+    """The empty directory that `run_fleet` runs in."""
+    directory = tmp_path / "workspace"
+    directory.mkdir()
+    return directory
+
+
+@pytest.fixture
+def run_fleet(isolated_home: Path, workspace: Path) -> RunFleet:
+    """fleet's command line as a process of its own, in `workspace`, with an empty home and no terminal."""
+
+    def run(
+        *args: str, env: Mapping[str, str] | None = None, stdin: str = "", timeout_s: float = 300
+    ) -> subprocess.CompletedProcess[str]:
+        environment = {**os.environ, "PYTHONPATH": str(ROOT), **(env or {})}
+        argv = [sys.executable, "-m", "fleet", *args]
+        return subprocess.run(
+            argv, cwd=workspace, env=environment, input=stdin, capture_output=True, text=True, timeout=timeout_s
+        )
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def lab() -> Iterator[Lab]:
+    """The lab of this test process. A test that uses it is marked `needs("ssh", "docker")`."""
+    made = Lab()
+    yield made
+    made.take_down()
+
+
+class LabHosts(Protocol):
+    def __call__(self, count: int = 1, **how: Unpack[HostOptions]) -> list[LabHost]:
+        """Start hosts that are all alike; gone when the test is over."""
+        ...
+
+
+@pytest.fixture
+def lab_hosts(lab: Lab) -> Iterator[LabHosts]:
+    """`lab_hosts(3)`, `lab_hosts(1, socket=False)`: real machines for one test."""
+    started: list[LabHost] = []
+
+    def start(count: int = 1, **how: Unpack[HostOptions]) -> list[LabHost]:
+        hosts = lab.add_hosts(count, **how)
+        started.extend(hosts)
+        return hosts
+
+    yield start
+    lab.remove_hosts(started)
+
+
+@pytest.fixture(scope="session")
+def tensorflow_image() -> str:
+    """Tag of the stand-in for NVIDIA's image, in the lab's engine."""
+    return build_tensorflow_image()

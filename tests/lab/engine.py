@@ -1,0 +1,60 @@
+"""The lab's own container engine: is it there, start it, ask it for things."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+LAB_DIR = Path("/var/lib/fleet-lab")
+"""The engine's data, its log, and the directories of labs that are up. The same place as in setup.sh."""
+
+SOCKET = Path("/run/fleet-lab/socket/docker.sock")
+DOCKER_HOST = f"unix://{SOCKET}"
+SETUP = Path(__file__).with_name("setup.sh")
+
+
+class LabError(Exception):
+    """The lab cannot do what was asked; one sentence that says what and why."""
+
+
+def docker(*args: str, timeout_s: float = 120, stdin: bytes | None = None) -> str:
+    """What the engine's client prints on stdout, without the last line end.
+
+    Raises:
+        LabError: it ended with another status than 0; the message is its stderr.
+    """
+    argv = ["docker", "--host", DOCKER_HOST, *args]
+    try:
+        done = subprocess.run(argv, input=stdin, capture_output=True, timeout=timeout_s)
+    except subprocess.TimeoutExpired:
+        raise LabError(f"`docker {args[0]}` did not end within {timeout_s:g} s") from None
+    if done.returncode:
+        raise LabError(f"`docker {args[0]}` failed: {done.stderr.decode(errors='replace').strip()[-2000:]}")
+    return done.stdout.decode(errors="replace").rstrip("\n")
+
+
+def find_obstacle() -> str | None:
+    """Why there can be no lab on this machine, as a sentence; None when there can."""
+    if os.geteuid() != 0:
+        return "the lab needs root, for its sshd, its mounts and its container engine"
+    needed = ("docker", "dockerd", "debootstrap", "ssh", "ssh-keygen")
+    absent = [name for name in needed if shutil.which(name) is None]
+    if absent:
+        return f"the lab needs {', '.join(absent)} on PATH; tests/lab/setup.sh installs what is missing"
+    return None
+
+
+def start() -> None:
+    """Start the engine unless it answers already, and wait until it does.
+
+    Raises:
+        LabError: it cannot be started; the message says why.
+    """
+    obstacle = find_obstacle()
+    if obstacle:
+        raise LabError(obstacle)
+    done = subprocess.run([str(SETUP), "engine"], stdin=subprocess.DEVNULL, capture_output=True, timeout=120)
+    if done.returncode:
+        raise LabError(done.stderr.decode(errors="replace").strip() or "the lab's engine does not start")

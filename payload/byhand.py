@@ -2,7 +2,7 @@
 
 import argparse
 import sys
-from typing import Any, Dict, List, Optional, Tuple, Tuple
+from typing import Any, Dict, List, Optional, Tuple
 
 from payload.catalog import read_catalog
 from payload.cell import Cell

@@ -9,7 +9,7 @@ import platform
 import resource
 import sys
 import traceback
-from typing import Any, Dict, List, Optional, Tuple, Tuple
+from typing import Any, Dict, List, Optional, Tuple
 
 from payload.cell import Cell
 from payload.environment import choose_threads, list_recorded

@@ -60,16 +60,21 @@ def run_child(
     """
     reader, writer = os.pipe()
     argv, environment = _find_self(environment)
-    child = subprocess.Popen(
-        argv + ["cell", "--report-fd", str(writer)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        pass_fds=[writer],
-        env=environment,
-        start_new_session=True,
-    )
-    os.close(writer)
+    try:
+        child = subprocess.Popen(
+            argv + ["cell", "--report-fd", str(writer)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            pass_fds=[writer],
+            env=environment,
+            start_new_session=True,
+        )
+    except OSError as error:
+        os.close(reader)
+        return Ended(None, 127, False, "start", "The child could not be started: %s" % error)
+    finally:
+        os.close(writer)
     watch = _Watch(child, reader, listen)
     try:
         watch.feed(json.dumps(request).encode("ascii"))

@@ -127,7 +127,7 @@ class Workload:
         return loss
 
     def _differentiate(self, loss: Any) -> List[Any]:
-        """Gradients by all trainable variables. In fp16 they carry a scale on the way back, so that small ones survive."""
+        """Gradients by all trainable variables. In fp16 they carry a scale on the way back, to stay in its range."""
         variables = [weight.variable for weight in self._weights.trainable]
         if self._dtype == tf.float32:
             return list(tf.gradients(loss, variables))

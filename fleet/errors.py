@@ -1,19 +1,19 @@
 """The exception tree and the exit codes.
 
-    FleetError                      fleet cannot go on                                  exit 1
-    ├── ConfigError                 the user's files or options are wrong               exit 2
-    ├── SelectionError              nothing was selected                                exit 6
-    ├── StoreError                  a run directory is missing or unreadable            exit 2
-    ├── LockedError                 another run holds the lock                          exit 75
-    └── HostError                   one host failed; becomes an outcome, never aborts a run
-        ├── Unreachable             no SSH connection: dns, refused, timeout, banner, kex, jump
-        ├── AuthFailed              the host refused every key, or a key could not be used
-        ├── HostKeyUnknown          no line in known_hosts
-        ├── HostKeyChanged          known_hosts says another key
-        ├── ContactLost             the connection broke after it had been made
-        ├── PreflightFailed         the host cannot do the job as it is
-        ├── Busy                    somebody else measures there
-        └── ResultInvalid           what the host sent cannot be read
+FleetError                      fleet cannot go on                                  exit 1
+├── ConfigError                 the user's files or options are wrong               exit 2
+├── SelectionError              nothing was selected                                exit 6
+├── StoreError                  a run directory is missing or unreadable            exit 2
+├── LockedError                 another run holds the lock                          exit 75
+└── HostError                   one host failed; becomes an outcome, never aborts a run
+    ├── Unreachable             no SSH connection: dns, refused, timeout, banner, kex, jump
+    ├── AuthFailed              the host refused every key, or a key could not be used
+    ├── HostKeyUnknown          no line in known_hosts
+    ├── HostKeyChanged          known_hosts says another key
+    ├── ContactLost             the connection broke after it had been made
+    ├── PreflightFailed         the host cannot do the job as it is
+    ├── Busy                    somebody else measures there
+    └── ResultInvalid           what the host sent cannot be read
 """
 
 from __future__ import annotations
@@ -57,7 +57,9 @@ class ConfigError(FleetError):
 
     exit_code = ExitCode.USAGE
 
-    def __init__(self, message: str, *, file: Path | str | None = None, line: int | None = None, hint: str = "") -> None:
+    def __init__(
+        self, message: str, *, file: Path | str | None = None, line: int | None = None, hint: str = ""
+    ) -> None:
         super().__init__(message, hint)
         self.file = str(file) if file is not None else None
         self.line = line

@@ -20,7 +20,7 @@ Alias = Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9._:@%-]{0,252}$")]
 
 
 class Connection(Noun):
-    """How to reach a host. The names are Ansible's, less `ansible_`; None means: whatever ssh_config or the default says."""
+    """How to reach a host. Ansible's names, less `ansible_`; None means: what ssh_config or the default says."""
 
     kind: Literal["ssh", "local"] = "ssh"
     host: str | None = None
@@ -52,7 +52,7 @@ class Settings(Noun):
     """More arguments for `docker run`, e.g. `["--cpuset-cpus", "0-15"]`."""
 
     devices: Annotated[Literal["cpu", "all"] | int | tuple[str, ...], BeforeValidator(_read_devices)] = "all"
-    """`cpu`: a CPU host. `all`, a number, or a list of indexes or UUIDs: a GPU host, and which GPUs the payload may use.
+    """`cpu`: a CPU host. `all`, a number, a list of indexes or UUIDs: a GPU host, and which GPUs the payload may use.
     Said and not found out, so that a GPU host that has lost its GPU fails instead of passing for a CPU host."""
 
     workdir: str = Field(default=DEFAULT_WORKDIR, pattern=r"^(~|/)[A-Za-z0-9._/@+~-]*$", max_length=512)

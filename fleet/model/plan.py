@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
 from fleet.model.base import Noun, Record
 from fleet.model.inventory import Alias, Connection, Settings
@@ -45,4 +45,4 @@ class Plan(Record):
     forks: int
     hosts: tuple[HostPlan, ...]
 
-    model_config = {"populate_by_name": True, "serialize_by_alias": True}
+    model_config = ConfigDict(populate_by_name=True, serialize_by_alias=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Literal
 
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
 from fleet.model.base import Record
 from fleet.model.facts import HostFacts, Software
@@ -160,7 +160,7 @@ class CellResult(Record):
     log_tail: str | None = None
     """The end of the child's output, when it did not end well."""
 
-    model_config = {"populate_by_name": True, "serialize_by_alias": True}
+    model_config = ConfigDict(populate_by_name=True, serialize_by_alias=True)
 
     @property
     def failed(self) -> bool:
@@ -185,7 +185,7 @@ class SystemResult(Record):
     """Logical processors the container may use (affinity and cgroup quota)."""
     memory_limit_bytes: int | None = None
 
-    model_config = {"populate_by_name": True, "serialize_by_alias": True}
+    model_config = ConfigDict(populate_by_name=True, serialize_by_alias=True)
 
 
 class HostOutcome(Record):
@@ -211,7 +211,7 @@ class HostOutcome(Record):
     cells: tuple[CellResult, ...] = ()
     """One for every planned cell when the job was started; `lost` stands for documents that did not come."""
 
-    model_config = {"populate_by_name": True, "serialize_by_alias": True}
+    model_config = ConfigDict(populate_by_name=True, serialize_by_alias=True)
 
 
 class RunSummary(Record):
@@ -229,4 +229,4 @@ class RunSummary(Record):
     """Planned, on all hosts."""
     exit_code: int
 
-    model_config = {"populate_by_name": True, "serialize_by_alias": True}
+    model_config = ConfigDict(populate_by_name=True, serialize_by_alias=True)

@@ -5,12 +5,15 @@ from __future__ import annotations
 import unicodedata
 
 
+_ACTIVE = frozenset({"Cc", "Cf", "Cs", "Co", "Cn"})
+
+
 def make_inert(text: str, limit: int = 2000) -> str:
     """The text without anything a terminal or a bidirectional renderer would act on.
 
     Control characters (escape sequences among them), format characters (bidirectional overrides, zero-width) and lone
-    surrogates become `\N{REPLACEMENT CHARACTER}`; tabs and line ends become a space or stay a line end. At most `limit` characters are kept.
+    surrogates become U+FFFD, tabs a space; line ends stay. At most `limit` characters are kept.
     """
     kept = text[:limit].replace("\r\n", "\n").replace("\t", " ")
-    clean = "".join(c if c == "\n" or unicodedata.category(c) not in {"Cc", "Cf", "Cs", "Co", "Cn"} else "\N{REPLACEMENT CHARACTER}" for c in kept)
+    clean = "".join(c if c == "\n" or unicodedata.category(c) not in _ACTIVE else "\ufffd" for c in kept)
     return clean + ("…" if len(text) > limit else "")

@@ -102,17 +102,28 @@ def _find_failures(host: HostPlan, outcome: HostOutcome | None) -> Iterator[Fail
             hint=f"What it measured may still be there, in {host.settings.workdir}/jobs/{host.job_id}; run it again.",
         )
         return
-    if outcome.status is HostStatus.OK or _has_nothing_to_do(host, outcome):
-        cells = [cell for cell in outcome.cells if cell.failed]
-    else:
+    if _has_nothing_to_do(host, outcome):
+        return
+    cells = list(_find_failed_cells(host, outcome))
+    if outcome.status not in {HostStatus.OK, HostStatus.PARTIAL}:
         # A host that failed explains the cells it lost; what its other cells met is still worth a line each.
-        cells = [cell for cell in outcome.cells if cell.failed and cell.status is not CellStatus.LOST]
-        if outcome.status is HostStatus.PARTIAL:
-            cells = [cell for cell in outcome.cells if cell.failed]
-        if outcome.status is not HostStatus.PARTIAL or not cells:
-            yield _fail_host(outcome)
-    for cell in cells:
-        yield _fail_cell(host.alias, cell)
+        cells = [failure for failure in cells if failure.status != CellStatus.LOST]
+        yield _fail_host(outcome)
+    elif outcome.status is HostStatus.PARTIAL and not cells:
+        yield _fail_host(outcome)
+    yield from cells
+
+
+def _find_failed_cells(host: HostPlan, outcome: HostOutcome) -> Iterator[Failure]:
+    results = {cell.cell_id: cell for cell in outcome.cells}
+    for planned in host.cells:
+        cell = results.get(planned.id)
+        if cell is None:
+            yield _miss_cell(host.alias, planned.id, CellStatus.LOST, "No document of this cell came back.")
+        elif cell.failed:
+            yield _fail_cell(host.alias, cell)
+        elif cell.status is CellStatus.OK and not is_measured(cell):
+            yield _miss_cell(host.alias, planned.id, CellStatus.INVALID, "The cell's document says ok and has no value.")
 
 
 def _fail_host(outcome: HostOutcome) -> Failure:
@@ -137,3 +148,8 @@ def _fail_cell(alias: str, cell: CellResult) -> Failure:
         hint="",
         cell_id=cell.cell_id,
     )
+
+
+def _miss_cell(alias: str, cell_id: str, status: CellStatus, message: str) -> Failure:
+    hint = "Run this host again; if it stays so, look at its log in the run directory."
+    return Failure(alias, status.value, "collect", "no_value", message, hint, cell_id)

@@ -89,14 +89,14 @@ def collect_offers(place: Place, endpoint: Endpoint, agent: Agent) -> list[Offer
     from_agent = {o.key.asbytes(): o for o in agent.list_offers()}
     offers: dict[bytes, Offer] = {}
     problems: list[Unusable] = []
-    for path in endpoint.identity_files:
+    for path in endpoint.identity_files or ():
         _add(path, from_agent, offers, problems)
     if endpoint.identity_is_inventorys and problems:
         raise auth_failed(place, problems[0].reason, problems[0].what, problems[0].hint)
     if not endpoint.identities_only:
         for blob, offer in from_agent.items():
             offers.setdefault(blob, offer)
-    if not endpoint.identity_files:
+    if endpoint.identity_files is None:
         for path in _default_files():
             _add(path, from_agent, offers, problems)
     if not offers:
@@ -120,8 +120,10 @@ def _nothing_to_offer(place: Place, endpoint: Endpoint, problems: list[Unusable]
     if problems:
         more = " ".join(p.what for p in problems[1:3])
         return auth_failed(place, problems[0].reason, f"{problems[0].what} {more}".strip(), problems[0].hint)
-    looked = ", ".join(_short(f) for f in endpoint.identity_files) or "~/.ssh/" + ", ".join(DEFAULT_IDENTITIES)
-    what = f"There is no key to offer to {endpoint.user}@{place}: no agent holds one, and none of {looked} exists."
+    looked = "ssh_config allows no key file"
+    if endpoint.identity_files is None:
+        looked = f"there is none of {', '.join(DEFAULT_IDENTITIES)} in ~/.ssh"
+    what = f"There is no key to offer to {endpoint.user}@{place}: no agent holds one, and {looked}."
     hint = "Set ansible_ssh_private_key_file, or start an agent; under cron there is none unless SSH_AUTH_SOCK says so."
     return auth_failed(place, "no_key", what, hint)
 

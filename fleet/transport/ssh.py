@@ -26,6 +26,7 @@ DRAIN_LIMIT_S = 5.0
 
 _CHUNK_BYTES = 1 << 15
 _WINDOW_POLL_S = 0.005
+_STATUS_POLL_S = 1.0
 _GRACE_S = 0.5
 
 # Says the mark on both outputs, then becomes the command: what came before the mark is the login shell's own noise.
@@ -202,7 +203,8 @@ class _Command:
                 return True
             if len(feed) and channel.send_ready():
                 continue
-            wait = _WINDOW_POLL_S if len(feed) else (1.0 if channel.exit_status_ready() else deadline.left())
+            # An exit status alone does not make the channel readable: look for it now and then.
+            wait = _WINDOW_POLL_S if len(feed) else _STATUS_POLL_S
             select.select([ready], [], [], min(wait, deadline.left()))
         return False
 

@@ -36,8 +36,8 @@ class Endpoint:
     """Name or address to connect to."""
     port: int
     user: str
-    identity_files: tuple[str, ...]
-    """Absolute; those that someone chose, in order. Empty: nobody chose, ssh's default names hold."""
+    identity_files: tuple[str, ...] | None
+    """Those that someone chose, in order. None: nobody chose, ssh's default names hold."""
     identity_is_inventorys: bool
     """The inventory names the one key to use: it must be there."""
     identities_only: bool
@@ -192,10 +192,9 @@ def _read_endpoint(question: _Question, options: Options) -> Endpoint:
     port = int(_first(options, "port") or question.port or 22)
     user = _first(options, "user") or question.user or local_user()
     tokens = Tokens(host, port, user, question.name)
-    inventorys = (tokens.expand(question.identity),) if question.identity else ()
-    files = inventorys or tuple(tokens.expand(f) for f in options.get("identityfile", ()) if f != "none")
+    files = (question.identity,) if question.identity else options.get("identityfile", ())
+    chosen = tuple(tokens.expand(f) for f in files if f != "none")
     defaults = {str(home_directory() / ".ssh" / n) for n in (*DEFAULT_IDENTITIES, *_OTHER_DEFAULT_IDENTITIES)}
-    chosen = inventorys or (() if set(files) <= defaults else files)
     known = [
         f for key in ("userknownhostsfile", "globalknownhostsfile") for v in options.get(key, ()) for f in v.split()
     ]
@@ -207,9 +206,10 @@ def _read_endpoint(question: _Question, options: Options) -> Endpoint:
         host=host,
         port=port,
         user=user,
-        identity_files=chosen,
-        identity_is_inventorys=bool(inventorys),
-        identities_only=bool(inventorys) or _first(options, "identitiesonly") == "yes",
+        # ssh lists its default names when nobody chose, and `none` when that was chosen.
+        identity_files=None if set(chosen) <= defaults and "none" not in files else chosen,
+        identity_is_inventorys=question.identity is not None,
+        identities_only=question.identity is not None or _first(options, "identitiesonly") == "yes",
         identity_agent=_find_agent(tokens, _first(options, "identityagent")),
         known_hosts_files=tuple(tokens.expand(f) for f in known if f not in {"none", "/dev/null"}),
         host_key_alias=None if alias == "none" else alias,

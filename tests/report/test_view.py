@@ -1,0 +1,170 @@
+"""The view of a run: totals, words, and nothing a host could act with."""
+
+from __future__ import annotations
+
+import io
+import json
+import unicodedata
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from fleet.model.facts import Cpu, Gpu, HostFacts
+from fleet.model.result import CellStatus, HostStatus, Stage
+from fleet.report.document import render_json
+from fleet.report.terminal import render_terminal
+from fleet.report.view import build_view
+from fleet.report.wording import (
+    fold_names,
+    format_duration,
+    format_rate,
+    format_spread,
+    format_time,
+    name_hardware,
+    shorten_cpu,
+)
+from fleet.store.rundir import Store
+from tests.run_builder import DIGEST, Ending, make_cells, make_facts, make_plan, store_run
+
+CELLS = make_cells("cpu", 3)
+HOSTILE = "\x1b[31mred\x1b]8;;http://x\x07\x9b2J\u202eevil\u200b[/red][bold]<script>alert(1)</script>\r\nTWO\u2028=1+1"
+
+
+def test_json_is_the_same_every_time_and_finite(tmp_path: Path) -> None:
+    plan = make_plan({"a": CELLS, "b": CELLS})
+    store_run(tmp_path, plan, {"a": Ending(), "b": Ending(50, words={1: (CellStatus.OOM, "oom")})})
+    first = render_json(build_view(Store(tmp_path).load()))
+    assert first == render_json(build_view(Store(tmp_path).load()))
+    assert first.endswith("}\n")
+    document = json.loads(first, parse_constant=lambda name: pytest.fail(f"{name} is no number"))
+    assert document["schema"] == "fleet.report/1"
+    assert document["verdict"]["coverage"] == "2/2 hosts, 5/6 cells"
+    rows = document["matrices"][0]["rows"]
+    assert [[result["best"] for result in row["results"]] for row in rows] == [
+        [True, False],
+        [False, False],
+        [True, False],
+    ]
+    assert rows[1]["results"][1]["word"] == "OOM"
+    assert rows[0]["results"][0]["images_per_s"] == 100
+    assert rows[0]["results"][0]["step_us"] == pytest.approx(320_000)
+    assert json.dumps(document, indent=2, sort_keys=True) + "\n" == first
+
+
+def test_hostile_strings_come_out_inert(tmp_path: Path) -> None:
+    facts = HostFacts(
+        cpu=Cpu(model=HOSTILE),
+        gpus=(Gpu(name=HOSTILE),),
+        driver=HOSTILE,
+        runtime_version=HOSTILE,
+        os=HOSTILE,
+        kernel=HOSTILE,
+    )
+    plan = make_plan({"a": CELLS, "b": CELLS})
+    words = {0: (CellStatus.CRASH, HOSTILE), 1: (CellStatus.UNSUPPORTED, HOSTILE)}
+    evil = Ending(facts=facts, tensorflow=HOSTILE, digest=HOSTILE, words=words, status=HostStatus.PARTIAL)
+    down = Ending(
+        status=HostStatus.FAILED, stage=Stage.RUN, reason=HOSTILE, message=HOSTILE * 100, hint=HOSTILE, facts=facts
+    )
+    view = build_view(store_run(tmp_path, plan, {"a": evil, "b": down}))
+    file = io.StringIO()
+    render_terminal(view, Console(file=file, width=80))
+    for text in [file.getvalue(), render_json(view), *_collect(json.loads(render_json(view)))]:
+        bad = {c for c in text if unicodedata.category(c) in {"Cc", "Cf", "Zl", "Zp"}} - {"\n"}
+        assert not bad
+    shown = "".join(file.getvalue().split())
+    assert "[/red][bold]<script>alert(1)</script>" in shown  # as it stands: neither markup nor HTML
+    assert max(len(text) for text in _collect(json.loads(render_json(view)))) <= 601
+
+
+def _collect(value: object) -> list[str]:
+    if isinstance(value, str):
+        return [value]
+    children = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return [text for child in children for text in _collect(child)]
+
+
+def test_a_run_that_was_cut_short_says_so(tmp_path: Path) -> None:
+    plan = make_plan({"a": CELLS, "b": CELLS})
+    run = store_run(tmp_path, plan, {"a": Ending()})
+    view = build_view(run)
+    assert (view.verdict.word, view.verdict.coverage, view.run.state) == (
+        "FAILED",
+        "1/2 hosts, 3/6 cells",
+        "incomplete",
+    )
+    assert [entry.word for entry in view.matrices[0].rows[0].entries] == ["", "no outcome"]
+    assert [(failure.alias, failure.status) for failure in view.failures] == [("b", "no_outcome")]
+    assert "its controller was stopped" in view.verdict.remarks[-1]
+    assert plan.hosts[1].job_id in view.failures[0].hint
+
+
+def test_a_damaged_outcome_is_a_failure_with_its_reason(tmp_path: Path) -> None:
+    run = store_run(tmp_path, make_plan({"a": CELLS, "b": CELLS}), {"a": Ending(), "b": Ending()})
+    (run.path / "hosts" / "b" / "host.json").write_text("{}")
+    view = build_view(Store(tmp_path).load())
+    assert (view.verdict.word, view.verdict.exit_code) == ("FAILED", 3)
+    assert "host.json cannot be read" in view.failures[0].message
+
+
+def test_an_interrupted_run_and_one_that_measured_nothing(tmp_path: Path) -> None:
+    plan = make_plan({"a": CELLS, "b": CELLS})
+    cancelled = Ending(status=HostStatus.CANCELLED, stage=Stage.RUN, message="Stopped by Ctrl-C.")
+    view = build_view(store_run(tmp_path, plan, {"a": Ending(), "b": cancelled}, exit_code=130, interrupted=True))
+    assert (view.verdict.word, view.verdict.exit_code, view.run.state) == ("INTERRUPTED", 130, "interrupted")
+    other = make_plan({"a": CELLS}, "20260102T000000Z-aaaa")
+    view = build_view(store_run(tmp_path, other, {"a": cancelled}, exit_code=6))
+    assert (view.verdict.word, view.verdict.exit_code) == ("NOTHING MEASURED", 6)
+
+
+def test_cells_that_fail_alike_share_a_line(tmp_path: Path) -> None:
+    words = {0: (CellStatus.TIMEOUT, "slow"), 1: (CellStatus.CRASH, "signal"), 2: (CellStatus.TIMEOUT, "slow")}
+    plan = make_plan({"a": CELLS})
+    view = build_view(store_run(tmp_path, plan, {"a": Ending(status=HostStatus.PARTIAL, words=words)}))
+    assert [(failure.status, failure.cells) for failure in view.failures] == [
+        ("timeout", (CELLS[0].id, CELLS[2].id)),
+        ("crash", (CELLS[1].id,)),
+    ]
+
+
+def test_notes_tell_what_differs_between_hosts(tmp_path: Path) -> None:
+    plan = make_plan(dict.fromkeys(["a", "b", "c"], CELLS) | {"d": ()})
+    late = make_facts().model_copy(update={"clock_offset_s": -75.0, "machine_id_sha256": "m"})
+    same = make_facts().model_copy(update={"machine_id_sha256": "m"})
+    endings = {
+        "a": Ending(),
+        "b": Ending(digest="sha256:" + "f" * 64, facts=late),
+        "c": Ending(facts=same),
+        "d": Ending(status=HostStatus.SKIPPED, stage=Stage.CONNECT, reason="no_cells"),
+    }
+    notes = build_view(store_run(tmp_path, plan, endings)).notes
+    assert notes[0].startswith("b, c have one machine-id")
+    assert f"{DIGEST[7:19]} on a, c; ffffffffffff on b" in notes[1]
+    assert notes[2] == "b: its clock is 1 min 15 s behind the control node's; set it by NTP."
+    assert notes[3] == "suite quick has no cells for d."
+
+
+def test_numbers_keep_three_or_four_digits() -> None:
+    rates = [0.12345, 0.9996, 1.234, 9.996, 12.34, 99.96, 123.4, 999.7, 1234.4, 12344, 1234567]
+    shown = ["0.123", "1.00", "1.23", "10.0", "12.3", "100", "123", "1,000", "1,234", "12,340", "1,235,000"]
+    assert [format_rate(rate) for rate in rates] == shown
+    assert [format_spread(ratio) for ratio in [0, 0.004, 0.0994, 0.0996, 1.5]] == [
+        "±0.0%",
+        "±0.4%",
+        "±9.9%",
+        "± 10%",
+        "±150%",
+    ]
+    assert [format_duration(s) for s in [0.4, 59.6, 61, 3725]] == ["0 s", "1 min 00 s", "1 min 01 s", "1 h 02 min"]
+    assert (format_time("2026-01-01T02:30:59.1Z"), format_time("\x1bx")) == ("2026-01-01 02:30 UTC", "\ufffdx")
+
+
+def test_names_are_short_and_folded() -> None:
+    assert fold_names(["g08", "g09", "g10", "x", "a1", "a2", "g11"]) == ["g[08:10]", "x", "a1", "a2", "g11"]
+    assert fold_names(["n9", "n10", "n11"]) == ["n[9:11]"]
+    assert fold_names(["h099", "h100", "h0101"]) == ["h099", "h100", "h0101"]
+    assert shorten_cpu("Intel(R) Xeon(R) Gold 6338 CPU @ 2.00GHz") == "Intel Xeon Gold 6338"
+    assert shorten_cpu("AMD EPYC 7763 64-Core Processor") == "AMD EPYC 7763"
+    assert name_hardware(make_facts("NVIDIA A100-SXM4-80GB", 8)) == "8× A100-SXM4-80GB"
+    assert name_hardware(None) == ""

@@ -12,6 +12,7 @@ from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 from yaml.reader import ReaderError
 
 from fleet.errors import ConfigError
+from fleet.model.text import make_inert
 
 MAX_BYTES = 10_000_000
 MAX_NODES = 1_000_000
@@ -43,7 +44,9 @@ class Document:
 
     def error(self, node: Node, message: str, hint: str = "") -> ConfigError:
         """What is wrong at a node of this file."""
-        return ConfigError(message, file=self.file, line=line_of(node), hint=hint)
+        # Names and values are quoted in messages; what a terminal would act on must not get there.
+        shown, advice = (make_inert(text).replace("\n", " ") for text in (message, hint))
+        return ConfigError(shown, file=self.file, line=line_of(node), hint=advice)
 
     def entries(self, node: MappingNode, owner: str) -> list[Entry]:
         """The entries of a mapping in the order of the file; what `<<` brings in comes first and is overridden.
@@ -148,7 +151,7 @@ def _compose(file: Path, text: str) -> Node | None:
         raise _syntax_error(file, error) from None
     except ReaderError as error:
         line = text.count("\n", 0, error.position) + 1
-        message = f"holds the control character U+{ord(str(error.character)):04X}"
+        message = f"holds the control character U+{int(error.character):04X}"
         raise ConfigError(message, file=file, line=line, hint="remove it") from None
     except _RecursiveAlias as error:
         raise ConfigError("an alias (`*name`) stands inside its own anchor", file=file, line=error.line) from None

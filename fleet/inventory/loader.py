@@ -24,6 +24,13 @@ def load_inventory(path: Path) -> Inventory:
         ConfigError: a file cannot be read, or something in it is not right. Says the file, the line, the host or group
             and the variable.
     """
+    try:
+        return _build_inventory(path)
+    except RecursionError:  # by aliases or groups, for what a file can nest in itself has been counted before
+        raise ConfigError("is nested too deeply to be an inventory", file=path) from None
+
+
+def _build_inventory(path: Path) -> Inventory:
     document = read_document(path)
     if document.encrypted:
         raise ConfigError("is encrypted with Ansible Vault", file=path, hint=f"ansible-vault view {path} shows it")

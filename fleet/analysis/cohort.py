@@ -30,7 +30,7 @@ def group_by_hardware(facts: Mapping[str, HostFacts | None]) -> tuple[Cohort, ..
 
 
 def nominal_memory_gib(memory_bytes: int) -> int:
-    """What is built in: the next multiple of 4 GiB, since a kernel keeps a little, and not always the same, for itself."""
+    """What is built in: the next multiple of 4 GiB, since kernels keep a little, and not always the same, back."""
     return math.ceil(memory_bytes / (4 * _GIB)) * 4
 
 

@@ -105,13 +105,18 @@ def _find_failures(host: HostPlan, outcome: HostOutcome | None) -> Iterator[Fail
     if _has_nothing_to_do(host, outcome):
         return
     cells = list(_find_failed_cells(host, outcome))
-    if outcome.status not in {HostStatus.OK, HostStatus.PARTIAL}:
+    met = [failure for failure in cells if failure.status != CellStatus.LOST]
+    told_by_cells = (
+        outcome.status is HostStatus.OK
+        or (outcome.status is HostStatus.PARTIAL and len(cells) > 0)
+        or (outcome.status is HostStatus.FAILED and 0 < len(host.cells) == len(met))
+    )
+    if told_by_cells:
+        yield from cells
+    else:
         # A host that failed explains the cells it lost; what its other cells met is still worth a line each.
-        cells = [failure for failure in cells if failure.status != CellStatus.LOST]
         yield _fail_host(outcome)
-    elif outcome.status is HostStatus.PARTIAL and not cells:
-        yield _fail_host(outcome)
-    yield from cells
+        yield from met
 
 
 def _find_failed_cells(host: HostPlan, outcome: HostOutcome) -> Iterator[Failure]:
@@ -123,7 +128,7 @@ def _find_failed_cells(host: HostPlan, outcome: HostOutcome) -> Iterator[Failure
         elif cell.failed:
             yield _fail_cell(host.alias, cell)
         elif cell.status is CellStatus.OK and not is_measured(cell):
-            yield _miss_cell(host.alias, planned.id, CellStatus.INVALID, "The cell's document says ok and has no value.")
+            yield _miss_cell(host.alias, planned.id, CellStatus.INVALID, "Its document says ok and has no value.")
 
 
 def _fail_host(outcome: HostOutcome) -> Failure:

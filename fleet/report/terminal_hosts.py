@@ -18,6 +18,13 @@ _GIB = 1 << 30
 _UNKNOWN = "?"
 
 
+def _write_runtime(host: HostRow) -> str:
+    if not host.runtime_version:
+        return ""
+    name = "native python" if host.runtime == "native" else host.runtime
+    return f"{name} {host.runtime_version.removeprefix('Python ')}"
+
+
 @dataclass(frozen=True)
 class _Fact:
     head: str
@@ -58,7 +65,7 @@ _FACTS = (
     ),
     _Fact("TensorFlow", lambda host: host.tensorflow, lambda value: f"TensorFlow {value}"),
     _Fact("CUDA", lambda host: host.cuda, lambda value: f"CUDA {value}"),
-    _Fact("runtime", lambda host: f"{host.runtime} {host.runtime_version}" if host.runtime_version else "", str),
+    _Fact("runtime", _write_runtime, str),
     _Fact("image", lambda host: host.image, str),
     _Fact("digest", lambda host: shorten_digest(host.image_digest), lambda value: f"digest {value}"),
     _Fact(

@@ -28,6 +28,8 @@ from fleet.store.naming import (
     name_directories,
 )
 
+_OUR_FAULT = "This is a fault in fleet, not in what you did: please report it, with the run's fleet.log."
+
 
 class RunWriter:
     """Writes one run directory as results arrive. Every method may be called from any thread.
@@ -89,7 +91,7 @@ class RunWriter:
         directory = self._host_directory(alias)
         for name in files:
             if not is_kept_name(name):
-                raise StoreError(f"{alias}: a file of the name {name[:80]!r} is not kept.", "This is a fault in fleet.")
+                raise StoreError(f"{alias}: a file of the name {name[:80]!r} is not kept.", _OUR_FAULT)
         targets = {directory / name: content for name, content in files.items()}
         parents = {path.parent for path in targets}
         try:
@@ -125,16 +127,12 @@ class RunWriter:
 
     def _write_outcome(self, alias: str, outcome: HostOutcome) -> None:
         if outcome.alias != alias or outcome.job_id != self._planned[alias].job_id:
-            raise StoreError(
-                f"{alias}: the outcome is of {outcome.alias}, job {outcome.job_id}.", "This is a fault in fleet."
-            )
+            raise StoreError(f"{alias}: the outcome is of {outcome.alias}, job {outcome.job_id}.", _OUR_FAULT)
         directory = self._host_directory(alias)
         with self._lock:
             self._require_open()
             if alias in self._statuses:
-                raise StoreError(
-                    f"{alias} already has its outcome in run {self.plan.run_id}.", "This is a fault in fleet."
-                )
+                raise StoreError(f"{alias} already has its outcome in run {self.plan.run_id}.", _OUR_FAULT)
             try:
                 directory.mkdir(mode=0o700, exist_ok=True)
                 write_atomic(directory / OUTCOME_FILE, _encode(outcome.model_dump_json(indent=2)))
@@ -209,7 +207,7 @@ class RunWriter:
 
     def _host_directory(self, alias: str) -> Path:
         if alias not in self._directories:
-            raise StoreError(f"{alias[:80]!r} is not a host of run {self.plan.run_id}.", "This is a fault in fleet.")
+            raise StoreError(f"{alias[:80]!r} is not a host of run {self.plan.run_id}.", _OUR_FAULT)
         return self.path / HOSTS_DIRECTORY / self._directories[alias]
 
 

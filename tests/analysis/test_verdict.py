@@ -79,3 +79,17 @@ def test_a_host_the_suite_has_nothing_for_is_no_failure() -> None:
     }
     verdict = judge(plan, outcomes)
     assert (verdict.exit_code, verdict.hosts_skipped, verdict.failures) == (ExitCode.OK, 1, ())
+
+
+def test_a_host_on_which_every_cell_failed_is_told_by_its_cells() -> None:
+    plan = make_plan({"h0": CELLS})
+    words = dict.fromkeys(range(3), (CellStatus.UNSUPPORTED, "no_gpu"))
+    outcome = make_outcome(plan.hosts[0], plan, Ending(status=HostStatus.PARTIAL, words=words))
+    failed = outcome.model_copy(update={"status": HostStatus.FAILED, "message": "3 of 3 cells failed"})
+    verdict = judge(plan, {"h0": failed})
+    assert [failure.cell_id for failure in verdict.failures] == [cell.id for cell in CELLS]
+    assert verdict.exit_code is ExitCode.NOTHING
+    ended = make_outcome(plan.hosts[0], plan, OK).model_copy(update={"status": HostStatus.FAILED, "message": "exit 1"})
+    verdict = judge(plan, {"h0": ended})
+    assert [(failure.message, failure.cell_id) for failure in verdict.failures] == [("exit 1", None)]
+    assert verdict.exit_code is ExitCode.FAILED

@@ -64,7 +64,7 @@ def open_progress(plan: Plan, console: Console, *, live: bool) -> Iterator[Progr
     """
     board = Board(plan, time.monotonic)
     hosts = f"{len(plan.hosts)} host{'s' * (len(plan.hosts) != 1)}"
-    _print(console, f"{plan.run_id}: {plan.suite} on {hosts}, about {format_duration(board.left_s())}", timed=not live)
+    _print(console, f"{plan.suite} on {hosts}, about {format_duration(board.left_s())}", timed=not live)
     try:
         if live:
             display = LiveDisplay(board, console)
@@ -82,7 +82,7 @@ def open_progress(plan: Plan, console: Console, *, live: bool) -> Iterator[Progr
             yield LineDisplay(board, console)
     finally:
         took = format_duration(board.elapsed_s())
-        _print(console, f"{plan.run_id}: {board.count_states()} after {took}", timed=not live)
+        _print(console, f"{board.count_states()} after {took}", timed=not live)
 
 
 def format_duration(seconds: float) -> str:

@@ -6,7 +6,6 @@ import functools
 import importlib.util
 import os
 import re
-import shutil
 
 from tests.lab import engine
 
@@ -32,9 +31,7 @@ def find_missing(need: str) -> str | None:
         found = importlib.util.find_spec("tensorflow") is not None
         return None if found else "tensorflow: this Python has none; pip install tensorflow-cpu"
     programs = ("ssh", "ssh-keygen", "sshd") if need == "ssh" else (need,)
-    # sshd lives where only root's PATH leads.
-    path = os.environ.get("PATH", "") + ":/usr/sbin:/sbin"
-    absent = [program for program in programs if shutil.which(program, path=path) is None]
+    absent = [program for program in programs if engine.find_program(program) is None]
     return f"{need}: {', '.join(absent)} not found on PATH" if absent else None
 
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 LAB_DIR = Path("/var/lib/fleet-lab")
@@ -35,12 +38,25 @@ def docker(*args: str, timeout_s: float = 120, stdin: bytes | None = None) -> st
     return done.stdout.decode(errors="replace").rstrip("\n")
 
 
+def find_program(name: str) -> str | None:
+    """Path of a program, also of one that only administrators have on PATH."""
+    return shutil.which(name, path=os.environ.get("PATH", "") + ":/usr/local/sbin:/usr/sbin:/sbin")
+
+
+@contextmanager
+def locked(work: str) -> Iterator[None]:
+    """Hold a kind of work alone among all processes of this machine that use the lab."""
+    with Path(LAB_DIR, f"{work}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
 def find_obstacle() -> str | None:
     """Why there can be no lab on this machine, as a sentence; None when there can."""
     if os.geteuid() != 0:
         return "the lab needs root, for its sshd, its mounts and its container engine"
     needed = ("docker", "dockerd", "debootstrap", "ssh", "ssh-keygen")
-    absent = [name for name in needed if shutil.which(name) is None]
+    absent = [name for name in needed if find_program(name) is None]
     if absent:
         return f"the lab needs {', '.join(absent)} on PATH; tests/lab/setup.sh installs what is missing"
     return None

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypedDict
 
-from tests.lab.engine import DOCKER_HOST, LabError, docker
+from tests.lab.engine import DOCKER_HOST, LabError, docker, find_program
 
 PORT = 22
 USER = "bench"
@@ -93,8 +93,7 @@ class LabHost:
 
     def kill_connections(self) -> None:
         """Kill the processes that serve the user's SSH connections. What was started detached lives on."""
-        with contextlib.suppress(LabError):  # pkill ends with 1 when there is none
-            self.exec("pkill", "-KILL", "-u", self.user, "^sshd")
+        self.exec("sh", "-c", 'pkill -KILL -u "$1" ^sshd || test $? = 1', "sh", self.user)  # 1: there is none
 
     def stop(self) -> None:
         """Switch the host off: its sshd and everything the user runs on it die, containers on the engine do not."""
@@ -145,7 +144,7 @@ class LabHost:
     def _call_iptables(self, *rule: str) -> None:
         # In the host's network and with this machine's program: the host itself has neither the right nor the tool.
         pid = docker("inspect", "--format", "{{.State.Pid}}", self.container)
-        argv = ["nsenter", f"--net=/proc/{pid}/ns/net", "iptables", "--wait", *rule]
+        argv = ["nsenter", f"--net=/proc/{pid}/ns/net", find_program("iptables") or "iptables", "--wait", *rule]
         done = subprocess.run(argv, capture_output=True, text=True, timeout=30)
         if done.returncode:
             raise LabError(f"{self.alias}: iptables failed: {done.stderr.strip()}")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import fcntl
 import hashlib
 import os
 import re
@@ -11,14 +10,15 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 
-from tests.lab.engine import DOCKER_HOST, LAB_DIR, LabError, docker
+from tests.lab.engine import DOCKER_HOST, LAB_DIR, LabError, docker, find_program, locked
 
 CONTEXTS = Path(__file__).with_name("dockerfiles")
 BUILD_TIMEOUT_S = 1200
+_BASE_VERSION = 3
+"""Goes up when the base image is made in another way."""
 _MACHINE_CA = Path("/etc/ssl/certs/ca-certificates.crt")
 _PIP_SETTINGS = ("index-url", "extra-index-url", "find-links", "trusted-host", "proxy", "default-timeout")
 
@@ -35,7 +35,8 @@ def build_tensorflow_image() -> str:
 
 def _build(name: str, arguments: Mapping[str, str]) -> str:
     context = CONTEXTS / name
-    with _building():
+    # Test processes that start together want the same image.
+    with locked("build"):
         base = _build_base()
         digest = hashlib.sha256(base.encode())
         for file in sorted(context.iterdir()):
@@ -49,8 +50,10 @@ def _build(name: str, arguments: Mapping[str, str]) -> str:
 def _run_build(context: Path, tag: str, arguments: Mapping[str, str]) -> None:
     # BuildKit needs a plugin of the client that Debian 12 does not ship; the classic builder does all we need.
     environment = {**os.environ, "DOCKER_HOST": DOCKER_HOST, "DOCKER_BUILDKIT": "0"}
-    options = [word for key, value in arguments.items() for word in ("--build-arg", f"{key}={value}")]
-    argv = ["docker", "build", "--network=host", "--rm", "--tag", tag, *options, str(context)]
+    # The engine knows these names: they reach the build and stay out of the image.
+    proxies = {name: os.environ[name] for name in ("http_proxy", "https_proxy", "no_proxy") if name in os.environ}
+    options = [word for key, value in {**proxies, **arguments}.items() for word in ("--build-arg", f"{key}={value}")]
+    argv = ["docker", "build", "--network=host", "--force-rm", "--tag", tag, *options, str(context)]
     _call(argv, f"building {tag}", environment)
 
 
@@ -59,13 +62,19 @@ def _build_base() -> str:
     release = _read_os_release()
     suite = release.get("VERSION_CODENAME", "")
     mirror = _find_mirror(suite)
-    variant = f"{release.get('ID')} {suite} {os.uname().machine} {mirror} 2"
+    variant = f"{release.get('ID')} {suite} {os.uname().machine} {mirror} {_BASE_VERSION}"
     tag = f"fleet-lab/base:{hashlib.sha256(variant.encode()).hexdigest()[:12]}"
     if _exists(tag):
         return tag
     with tempfile.TemporaryDirectory(prefix="base-", dir=LAB_DIR) as directory:
         root = Path(directory, "root")
-        argv = ["debootstrap", "--variant=minbase", suite, str(root), *([mirror] if mirror else [])]
+        argv = [
+            find_program("debootstrap") or "debootstrap",
+            "--variant=minbase",
+            suite,
+            str(root),
+            *([mirror] if mirror else []),
+        ]
         _call(argv, f"debootstrap of {suite}", dict(os.environ))
         _copy_package_sources(root)
         for cache in root.glob("var/cache/apt/archives/*.deb"):
@@ -78,7 +87,10 @@ def _build_base() -> str:
 
 def _copy_package_sources(root: Path) -> None:
     """Give the image this machine's package mirrors, its settings for reaching them and the authorities it trusts."""
-    for source in _list_apt_sources():
+    sources = _list_apt_sources()
+    if sources:
+        (root / "etc/apt/sources.list").unlink(missing_ok=True)  # debootstrap's own, which would say the same twice
+    for source in sources:
         target = root / source.relative_to("/")
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(source, target)
@@ -119,10 +131,11 @@ def _read_pip_settings() -> dict[str, str]:
     """This machine's way to a package index, as build arguments; without its directories, which an image lacks."""
     argv = [sys.executable, "-m", "pip", "--disable-pip-version-check", "config", "list"]
     listed = subprocess.run(argv, capture_output=True, text=True).stdout
+    lines = re.findall(r"^(global|install|:env:)\.([a-z-]+)=(.*)$", listed, re.MULTILINE)
     found = {}
-    for scope, key, value in re.findall(r"^(\S+)\.([a-z-]+)=(.*)$", listed, re.MULTILINE):
+    for _, key, value in sorted(lines, key=lambda line: line[0] == ":env:"):  # the environment has the last word
         text = str(ast.literal_eval(value))
-        if key in _PIP_SETTINGS and scope in {"global", "install", ":env:"} and not text.startswith("/"):
+        if key in _PIP_SETTINGS and not text.startswith("/"):
             found[f"PIP_{key.upper().replace('-', '_')}"] = text
     return found
 
@@ -137,11 +150,3 @@ def _call(argv: list[str], what: str, environment: dict[str, str]) -> None:
     )
     if done.returncode:
         raise LabError(f"{what} failed: {(done.stdout + done.stderr).strip()[-3000:]}")
-
-
-@contextmanager
-def _building() -> Iterator[None]:
-    """One builder at a time: test processes that start together want the same image."""
-    with Path(LAB_DIR, "build.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield

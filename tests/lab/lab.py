@@ -7,14 +7,15 @@ import random
 import secrets
 import shutil
 import subprocess
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Unpack
 
 from tests.lab import engine, images
-from tests.lab.engine import LAB_DIR, SOCKET, LabError, docker
+from tests.lab.engine import LAB_DIR, SOCKET, LabError, docker, find_program, locked
 from tests.lab.hosts import PORT, USER, HostOptions, LabHost, list_containers_below, make_key
 
 LABS = LAB_DIR / "labs"
@@ -23,6 +24,7 @@ KEPT = "kept"
 """Owner of a lab that outlives the process that made it."""
 
 _NETWORK_ATTEMPTS = 40
+_REMOVE_ATTEMPTS = 10
 
 
 @dataclass(frozen=True)
@@ -187,25 +189,23 @@ def _create_network(lab: str) -> _Network:
 
 def _let_hosts_talk(bridge: str, action: str) -> None:
     """Where another engine made the machine drop what it forwards, let the lab's own bridge through; `-D` undoes it."""
-    rules = subprocess.run(["iptables", "-S", "FORWARD"], capture_output=True, text=True).stdout.splitlines()
+    iptables = find_program("iptables") or "iptables"
+    rules = subprocess.run([iptables, "-S", "FORWARD"], capture_output=True, text=True).stdout.splitlines()
     ours = f"-A FORWARD -i {bridge} -o {bridge} -j ACCEPT"
     if (ours in rules) if action == "-D" else (rules[:1] == ["-P FORWARD DROP"]):
-        subprocess.run(
-            ["iptables", "--wait", action, "FORWARD", "-i", bridge, "-o", bridge, "-j", "ACCEPT"], check=True
-        )
+        subprocess.run([iptables, "--wait", action, "FORWARD", "-i", bridge, "-o", bridge, "-j", "ACCEPT"], check=True)
 
 
 def take_down(lab: str) -> None:
     """Take a lab away by its id: hosts, jobs started through them, network, mounts, directories."""
-    own = docker("ps", "--all", "--quiet", "--filter", f"label=fleet-lab={lab}").split()
-    _remove_containers(own)
+    _remove_containers(lambda: _list_containers(f"label=fleet-lab={lab}"))
     _remove_directory(LABS / lab)
     if docker("network", "ls", "--quiet", "--filter", f"label=fleet-lab={lab}"):
         docker("network", "rm", f"lab-{lab}")
     _let_hosts_talk(f"fleetlab{lab}", "-D")
     if not list_labs():
         # The engine is the lab's alone: what is called like a job now belongs to nobody.
-        _remove_containers(docker("ps", "--all", "--quiet", "--filter", "name=^fleet-").split())
+        _remove_containers(lambda: _list_containers("name=^fleet-"))
 
 
 def list_labs() -> Mapping[str, str]:
@@ -216,9 +216,10 @@ def list_labs() -> Mapping[str, str]:
 
 def sweep_abandoned() -> None:
     """Take the labs away whose process died without doing so."""
-    for lab, owner in list_labs().items():
-        if owner != KEPT and _name_process(int(owner.split()[0])) != owner:
-            take_down(lab)
+    with locked("sweep"):
+        for lab, owner in list_labs().items():
+            if owner != KEPT and _name_process(int(owner.split()[0])) != owner:
+                take_down(lab)
 
 
 def _name_process(pid: int) -> str:
@@ -230,14 +231,27 @@ def _name_process(pid: int) -> str:
     return f"{pid} {fields[19]}"
 
 
-def _remove_containers(names: list[str]) -> None:
-    if names:
-        docker("rm", "--force", "--volumes", *names)
+def _remove_containers(find: Callable[[], list[str]]) -> None:
+    """Remove containers until none is found: a job may still be starting, or be removed by its own host meanwhile."""
+    for attempt in range(_REMOVE_ATTEMPTS):
+        names = find()
+        if not names:
+            return
+        try:
+            docker("rm", "--force", "--volumes", *names)
+        except LabError:
+            if attempt == _REMOVE_ATTEMPTS - 1:
+                raise
+            time.sleep(0.2)
+
+
+def _list_containers(condition: str) -> list[str]:
+    return docker("ps", "--all", "--quiet", "--filter", condition).split()
 
 
 def _remove_directory(directory: Path) -> None:
     """Remove a directory, after the containers that use it and the file systems mounted in it."""
-    _remove_containers(list_containers_below(directory))
+    _remove_containers(lambda: list_containers_below(directory))
     mounts = [line.split()[4] for line in Path("/proc/self/mountinfo").read_text().splitlines()]
     for mount in sorted((m for m in mounts if Path(m).is_relative_to(directory)), reverse=True):
         subprocess.run(["umount", mount], check=True, capture_output=True)

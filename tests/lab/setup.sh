@@ -9,6 +9,8 @@
 # for anything: faults are provoked here, and everything called fleet-* is swept away. Needs root on Debian or Ubuntu.
 set -eu
 
+# Where administration's programs are, which a root shell got by `su` does not look.
+PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin
 lab=/var/lib/fleet-lab
 run=/run/fleet-lab
 socket=$run/socket/docker.sock
@@ -26,8 +28,6 @@ missing_packages() {
 
 install_packages() {
     packages=$(missing_packages)
-    # From Debian 13 on the client is a package of its own.
-    case "$packages" in *docker.io*) ! apt-cache show docker-cli >/dev/null 2>&1 || packages="$packages docker-cli" ;; esac
     [ -n "$packages" ] || return 0
     command -v apt-get >/dev/null || give_up "this is neither Debian nor Ubuntu; install by hand:" $packages
     say "installing" $packages
@@ -40,7 +40,10 @@ install_packages() {
     fi
     export DEBIAN_FRONTEND=noninteractive
     apt-get -q update >/dev/null || give_up "apt-get update failed; is the network there?"
-    case "$packages" in *docker.io*) ! apt-cache show docker-cli >/dev/null 2>&1 || packages="$packages docker-cli" ;; esac
+    # From Debian 13 on the client is a package of its own.
+    case "$packages" in
+        *docker.io*) ! apt-cache show docker-cli 2>/dev/null | grep -q . || packages="$packages docker-cli" ;;
+    esac
     apt-get -q install -y --no-install-recommends $packages >/dev/null || give_up "apt-get install failed for:" $packages
     if [ -z "$(missing_packages)" ]; then return 0; fi
     give_up "installed, but still not found:" $(missing_packages)
@@ -48,7 +51,7 @@ install_packages() {
 
 answers() { docker --host "unix://$socket" version >/dev/null 2>&1; }
 
-is_ours() { [ -n "$1" ] && tr '\0' ' ' <"/proc/$1/cmdline" 2>/dev/null | grep -q -- "--pidfile=$pidfile"; }
+is_ours() { [ -n "$1" ] && { tr '\0' ' ' <"/proc/$1/cmdline"; } 2>/dev/null | grep -q -- "--pidfile=$pidfile"; }
 
 start_engine() {
     mkdir -p "$lab" "$run/socket"

@@ -15,7 +15,7 @@ import yaml
 from tests.conftest import ROOT, LabHosts
 from tests.lab import engine
 from tests.lab.engine import docker
-from tests.lab.hosts import LabHost
+from tests.lab.hosts import HostOptions, LabHost
 from tests.lab.inventory import write_inventory, write_known_hosts
 from tests.lab.lab import LABS, Lab, list_labs, sweep_abandoned
 
@@ -81,20 +81,20 @@ def test_the_stand_in_carries_nvidias_environment(tensorflow_image: str) -> None
     assert config["Entrypoint"] == ["/opt/nvidia/nvidia_entrypoint.sh"]
 
 
-@pytest.mark.parametrize(
-    ("how", "command", "complaint"),
-    [
-        ({"docker": False}, "docker ps", "docker: not found"),
-        ({"socket": False}, "docker ps", "Cannot connect to the Docker daemon"),
-        ({"docker_permission": False}, "docker ps", "permission denied while trying to connect"),
-        ({"workdir_size": "1m"}, "head -c 2000000 /dev/zero >big", "No space left on device"),
-        ({"workdir_options": "noexec"}, "echo true >x; chmod +x x; ./x", "Permission denied"),
-        ({"workdir_options": "ro"}, "echo true >x", "Read-only file system"),
-        ({"workdir_owner": "root"}, "echo true >x", "Permission denied"),
-    ],
-)
-def test_what_is_missing_is_really_missing(lab: Lab, how: dict[str, object], command: str, complaint: str) -> None:
-    host = lab.add_hosts(1, **how)[0]  # type: ignore[arg-type]
+LACKS: list[tuple[HostOptions, str, str]] = [
+    ({"docker": False}, "docker ps", "docker: not found"),
+    ({"socket": False}, "docker ps", "Cannot connect to the Docker daemon"),
+    ({"docker_permission": False}, "docker ps", "permission denied while trying to connect"),
+    ({"workdir_size": "1m"}, "head -c 2000000 /dev/zero >big", "No space left on device"),
+    ({"workdir_options": "noexec"}, "echo true >x; chmod +x x; ./x", "Permission denied"),
+    ({"workdir_options": "ro"}, "echo true >x", "Read-only file system"),
+    ({"workdir_owner": "root"}, "echo true >x", "Permission denied"),
+]
+
+
+@pytest.mark.parametrize(("how", "command", "complaint"), LACKS)
+def test_what_is_missing_is_really_missing(lab: Lab, how: HostOptions, command: str, complaint: str) -> None:
+    host = lab.add_hosts(1, **how)[0]
     try:
         done = host.run_ssh("sh", "-c", f"cd {host.workdir} && {command}")
     finally:

@@ -18,10 +18,10 @@ from typing import Protocol
 import fabric
 import paramiko
 
-from fleet.errors import Unreachable
 from fleet.transport.authentication import KeyOffers
 from fleet.transport.deadline import Deadline
-from fleet.transport.faults import Place, bad_host_key, unreachable
+from fleet.transport.faults import Place, bad_host_key
+from fleet.transport.handshake import Dropped, explain_handshake
 from fleet.transport.keys import Offer
 from fleet.transport.known_hosts import HostKeys, find_host_keys, fingerprint_of
 from fleet.transport.proxy_command import open_proxy
@@ -38,7 +38,6 @@ TCP_LIMIT_S = 15.0
 
 _MOST_TRIES = 8
 _JOIN_LIMIT_S = 2.0
-_BUSY_SIGNS = (b"Exceeded MaxStartups", b"Not allowed at this time")
 
 # Paramiko logs tracebacks for what is translated here; without a handler they would go to stderr.
 logging.getLogger("paramiko").addHandler(logging.NullHandler())
@@ -126,11 +125,7 @@ class Link:
         """Let go of everything: sockets, threads, agents. Never raises."""
         self.abort()
         for connection in reversed(self._connections):
-            transport = connection.client.get_transport()
-            with contextlib.suppress(Exception):
-                connection.client.close()
-            if transport is not None and transport.is_alive():
-                transport.join(_JOIN_LIMIT_S)
+            _close_client(connection.client)
         for sock in self._sockets:
             with contextlib.suppress(OSError):
                 sock.close()
@@ -151,7 +146,7 @@ class Link:
             try:
                 self._try_hop(place, endpoint, check, offers, deadline)
                 return
-            except _Dropped as dropped:
+            except Dropped as dropped:
                 pause = 0.2 * 2**attempt * random.uniform(0.5, 1.5)
                 if attempt == _MOST_TRIES - 1 or pause >= deadline.left():
                     raise dropped.error from None
@@ -174,7 +169,7 @@ class Link:
         try:
             connection.open()
         except (paramiko.SSHException, EOFError, OSError) as error:
-            explained = _explain(place, connection.client.get_transport(), sock, error, deadline)
+            explained = explain_handshake(place, connection.client.get_transport(), sock, error, deadline)
             _discard(connection, sock)
             raise explained from None
         except BaseException:
@@ -217,14 +212,6 @@ class _Terms:
     deadline: Deadline
 
 
-class _Dropped(Exception):
-    """sshd hung up before it said anything: it has too many connections under way."""
-
-    def __init__(self, error: Unreachable) -> None:
-        super().__init__()
-        self.error = error
-
-
 def _build_connection(
     endpoint: Endpoint, gateway: fabric.Connection | None, sock: SshSocket | None, terms: _Terms
 ) -> fabric.Connection:
@@ -262,35 +249,22 @@ def _build_connection(
 
 
 def _discard(connection: fabric.Connection, sock: SshSocket | None) -> None:
-    """Fabric's close leaves paramiko's thread behind after a failed authentication; this does not."""
     if sock is not None:
         with contextlib.suppress(OSError):
             sock.shutdown(socket.SHUT_RDWR)
-    transport = connection.client.get_transport()
-    with contextlib.suppress(Exception):
-        connection.client.close()
-    if transport is not None and transport.is_alive():
-        transport.join(_JOIN_LIMIT_S)
+    _close_client(connection.client)
     if sock is not None:
         sock.close()
 
 
-def _explain(
-    place: Place, transport: paramiko.Transport | None, sock: SshSocket | None, error: Exception, deadline: Deadline
-) -> Exception:
-    """Classify by how far the connection came, not by the library's words."""
+def _close_client(client: paramiko.SSHClient) -> None:
+    """Fabric's close leaves paramiko's threads behind after a failure; this does not."""
+    transport = client.get_transport()
     if transport is None:
-        why = error.text.lower() if isinstance(error, paramiko.ChannelException) else "it does not answer"
-        return unreachable(place, "jump", f"cannot be reached from the jump host: {why}")
-    if transport.initial_kex_done:
-        return unreachable(place, "key_exchange", f"broke off before a key was offered: {error or 'no reason given'}")
-    if transport.remote_version:
-        why = "did not finish in time" if deadline.passed else f"failed: {error or 'the host closed the connection'}"
-        return unreachable(place, "key_exchange", f"speaks SSH, but the key exchange {why}")
-    if deadline.passed:
-        return unreachable(place, "banner", "accepted the connection, but SSH did not begin in time")
-    said = sock.first_bytes if sock is not None else b""
-    if said and not said.startswith(_BUSY_SIGNS):
-        text = said.split(b"\n")[0][:80].decode("utf-8", "replace").strip()
-        return unreachable(place, "banner", f"is not an SSH server; it says {text!r}")
-    return _Dropped(unreachable(place, "banner", "closed the connection before SSH began"))
+        return
+    # Ends the timer of a handshake that did not come to its end.
+    transport.packetizer.complete_handshake()
+    with contextlib.suppress(Exception):
+        client.close()
+    if transport.is_alive():
+        transport.join(_JOIN_LIMIT_S)

@@ -17,6 +17,15 @@ class ProxySocket(SshSocket):
 
     command: subprocess.Popen[bytes] | None = None
 
+    def await_exit_status(self) -> int | None:
+        """The command's exit status, when it ends within a moment; None while it runs."""
+        if self.command is None:
+            return None
+        try:
+            return self.command.wait(timeout=0.5)
+        except subprocess.TimeoutExpired:
+            return None
+
     def close(self) -> None:
         super().close()
         command, self.command = self.command, None

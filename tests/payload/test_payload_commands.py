@@ -1,0 +1,202 @@
+"""The command line: by hand with the flags people know, as one file, and what is wrong with a spec in one sentence."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fleet.bundle import build_bundle
+from fleet.model.suite import ModelInfo
+from payload.catalog import read_catalog
+from payload.errors import judge_death, judge_exception, judge_timeout
+from tests.payload import bench
+
+
+@pytest.fixture(scope="module")
+def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("archive") / "fleet-payload.pyz"
+    path.write_bytes(build_bundle().data)
+    path.chmod(0o400)
+    return path
+
+
+@pytest.mark.needs("tensorflow")
+@pytest.mark.parametrize("mode", ["training", "forward-only"])
+def test_by_hand_it_prints_the_lines_people_know(archive: Path, mode: str) -> None:
+    flags = ["--model=alexnet", "--batch_size", "2", "--num_gpus=1", "--device=cpu", "--num_batches=12"]
+    flags += ["--num_warmup_batches=1", *(["--forward_only"] if mode == "forward-only" else ["--forward_only=False"])]
+    done = bench.run_payload(*flags, payload=[sys.executable, archive])
+    assert (done.returncode, done.stderr) == (0, "")
+    assert re.search(r"^TensorFlow:  2\.\d+\nModel:       alexnet\n", done.stdout)
+    assert f"Mode:        {mode}\n" in done.stdout and "Data format: NHWC\n" in done.stdout
+    assert "\nRunning warm up\nDone warm up\nStep\tImg/sec\ttotal_loss\n" in done.stdout
+    lines = re.findall(
+        r"^(\d+)\timages/sec: (\d+\.\d) \+/- \d+\.\d \(jitter = \d+\.\d\)\t(\d+\.\d{3})$", done.stdout, re.M
+    )
+    assert [line[0] for line in lines] == ["1", "10"]
+    assert all((float(loss) > 0) == (mode == "training") for _, _, loss in lines)
+    total = re.search(r"-{64}\ntotal images/sec: (\d+\.\d\d)\n-{64}\n$", done.stdout)
+    assert total and 0.5 < float(total[1]) / float(lines[-1][1]) < 2
+
+
+@pytest.mark.needs("tensorflow")
+def test_by_hand_without_a_gpu_it_says_so(archive: Path) -> None:
+    done = bench.run_payload("--model=alexnet", "--use_fp16", payload=[sys.executable, archive])
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1].startswith("unsupported (no_gpu): The cell asks for a GPU")
+    assert "Precision:   fp16" in done.stdout and "Data format: NCHW" in done.stdout and "512 global" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (["--model=nonsense", "--device=cpu"], "there is no model nonsense; there are resnet50, alexnet, alexnet_conv"),
+        ([], "say what to measure: --model NAME"),
+        (["--model=alexnet", "--batch_size=0"], "argument --batch_size: invalid"),
+        (["--model=alexnet", "--device=tpu"], "argument --device: invalid choice"),
+        (["run", "spec.json"], "required: --out"),
+    ],
+)
+def test_wrong_arguments_are_usage(args: list[str], said: str) -> None:
+    done = bench.run_payload(*args)
+    assert done.returncode == 2
+    assert said in done.stderr and "Traceback" not in done.stderr
+
+
+def test_the_catalogue_is_what_the_controller_reads(archive: Path) -> None:
+    done = bench.run_payload("models", "--json", payload=[sys.executable, archive])
+    models = json.loads(done.stdout)["models"]
+    assert models == list(read_catalog().values())
+    assert [ModelInfo.model_validate(m).name for m in models] == list(read_catalog())
+    table = bench.run_payload("models").stdout
+    assert re.search(r"^resnet50 +224x224x3 +25,559,081 +3\.858 +train, forward$", table, re.M)
+
+
+def test_help_is_fast_and_the_parent_stays_light(archive: Path) -> None:
+    def time_help() -> float:
+        start = time.perf_counter()
+        done = bench.run_payload("--help", payload=[sys.executable, archive])
+        assert "--num_warmup_batches" in done.stdout
+        return time.perf_counter() - start
+
+    assert min(time_help() for _ in range(5)) < 0.3
+    heavy = (
+        "import sys, payload.parent, payload.byhand; sys.exit('numpy' in sys.modules or 'tensorflow' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", heavy], cwd=bench.ROOT).returncode == 0
+    assert archive.stat().st_size < 150_000
+
+
+BAD_SPECS: list[tuple[dict[str, Any], str]] = [
+    ({"schema": "fleet.spec/2"}, "schema is 'fleet.spec/2'; this payload reads fleet.spec/1."),
+    ({"alias": ""}, "alias must be a text that is not empty."),
+    ({"cells": []}, "cells must be at least one cell."),
+    ({"cells": [{"model": "alexnet"}]}, "cells[0] lacks the key 'batch_size'."),
+    ({"rules": {**bench.QUICK.model_dump(), "steps": 1}}, "rules.steps must be a whole number from 2."),
+    ({"rules": {**bench.QUICK.model_dump(), "max_s": True}}, "rules.max_s must be a number above 0."),
+    ({"rules": {**bench.QUICK.model_dump(), "laps": 3}}, "rules has a key 'laps' that this payload does not know."),
+    ({"cells": [{**bench.FAST.model_dump(), "device": "tpu"}]}, "cells[0].device must be one of cpu, gpu."),
+    ({"cells": [{**bench.FAST.model_dump(), "phase": ["train"]}]}, "cells[0].phase must be one of"),
+    ({"extra": 1}, "the document has a key 'extra' that this payload does not know."),
+]
+
+
+@pytest.mark.parametrize(("changes", "said"), BAD_SPECS)
+def test_a_bad_spec_is_one_sentence(tmp_path: Path, changes: dict[str, Any], said: str) -> None:
+    spec = bench.write_spec(tmp_path, [bench.FAST], changes=changes)
+    done = bench.run_payload("run", spec, "--out", tmp_path / "out")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith(f"{spec}: {said}") and done.stderr.count("\n") == 1
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("content", [b"{", b"\xff\xfe", b"[]", b'{"a": NaN}', None])
+def test_a_spec_that_is_none_is_one_sentence(tmp_path: Path, content: bytes | None) -> None:
+    spec = tmp_path / "spec.json"
+    if content is not None:
+        spec.write_bytes(content)
+    done = bench.run_payload("run", spec, "--out", tmp_path / "out")
+    assert done.returncode == 2
+    assert done.stderr.startswith(f"{spec}: ") and done.stderr.count("\n") == 1
+
+
+def test_an_output_directory_that_cannot_be_is_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    spec = bench.write_spec(tmp_path, [bench.FAST])
+    for out in (tmp_path / "file" / "out", Path("/proc/out")):
+        done = bench.run_payload("run", spec, "--out", out)
+        assert done.returncode == 2
+        assert "cannot be written" in done.stderr and str(out) in done.stderr and done.stderr.count("\n") == 1
+
+
+class ResourceExhaustedError(Exception):
+    """Named as TensorFlow's."""
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "reason"),
+    [
+        (MemoryError(), "oom", "host_memory"),
+        (
+            ResourceExhaustedError("OOM when allocating tensor with shape[9] by allocator GPU_0_bfc"),
+            "oom",
+            "device_memory",
+        ),
+        (RuntimeError("Dst tensor is not initialized. [GPU]"), "oom", "device_memory"),
+        (ModuleNotFoundError("No module named 'tensorflow'"), "crash", "tensorflow_missing"),
+        (RuntimeError("No OpKernel was registered to support Op 'LRN'"), "unsupported", "no_kernel"),
+        (ValueError("anything\nelse"), "crash", "exception"),
+    ],
+)
+def test_what_the_child_raises_gets_a_name(error: Exception, status: str, reason: str) -> None:
+    verdict = judge_exception(error)
+    assert (verdict.status, verdict.reason) == (status, reason)
+    assert verdict.message.endswith(".") and "\n" not in verdict.message
+
+
+@pytest.mark.parametrize(
+    ("returncode", "output", "oom_killed", "status", "reason"),
+    [
+        (-9, "", True, "oom", "host_memory"),
+        (-9, "", False, "crash", "killed"),
+        (-7, "", False, "crash", "bus_error"),
+        (-4, "", False, "crash", "illegal_instruction"),
+        (-11, "", True, "crash", "segfault"),
+        (-6, "terminate called after throwing an instance of 'std::bad_alloc'", False, "oom", "host_memory"),
+        (-6, "F tensorflow/core check failed", False, "crash", "aborted"),
+        (-40, "", False, "crash", "signal"),
+        (1, "", False, "crash", "exited"),
+    ],
+)
+def test_how_the_child_died_gets_a_name(
+    returncode: int, output: str, oom_killed: bool, status: str, reason: str
+) -> None:
+    verdict = judge_death(returncode, output, oom_killed)
+    assert (verdict.status, verdict.reason) == (status, reason)
+
+
+def test_the_time_limit_is_said_with_the_stage() -> None:
+    assert "600 s (stage warmup)" in judge_timeout(600.0, "warmup").message
+
+
+def test_documents_are_readable_by_the_controller_whatever_the_umask(tmp_path: Path) -> None:
+    from payload.files import write_json
+
+    old = os.umask(0o077)
+    try:
+        write_json(str(tmp_path / "a.json"), {"a": 1})
+    finally:
+        os.umask(old)
+    assert (tmp_path / "a.json").stat().st_mode & 0o777 == 0o644
+    with pytest.raises(ValueError, match="JSON"):
+        write_json(str(tmp_path / "a.json"), {"a": float("nan")})
+    assert [p.name for p in tmp_path.iterdir()] == ["a.json"]
+    assert json.loads((tmp_path / "a.json").read_text()) == {"a": 1}

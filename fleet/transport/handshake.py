@@ -38,7 +38,7 @@ def explain_handshake(
         return unreachable(place, "key_exchange", f"speaks SSH, but the key exchange {why}")
     if deadline.passed:
         return unreachable(place, "banner", "accepted the connection, but SSH did not begin in time")
-    if isinstance(sock, ProxySocket) and (status := sock.await_exit_status()):
+    if isinstance(sock, ProxySocket) and (status := sock.await_failure()):
         return unreachable(place, "proxy_command", f"has a ProxyCommand that ended with status {status}")
     said = sock.first_bytes if sock is not None else b""
     if said and not said.startswith(_BUSY_SIGNS):

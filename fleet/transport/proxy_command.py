@@ -17,27 +17,33 @@ class ProxySocket(SshSocket):
 
     command: subprocess.Popen[bytes] | None = None
 
-    def await_exit_status(self) -> int | None:
-        """The command's exit status, when it ends within a moment; None while it runs."""
+    def await_failure(self) -> int | None:
+        """The status of a command that ended by itself, and not with 0, within a moment; None otherwise."""
         if self.command is None:
             return None
-        try:
-            return self.command.wait(timeout=0.5)
-        except subprocess.TimeoutExpired:
-            return None
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.command.wait(timeout=0.5)
+        # Below 0: a signal, which close() sends.
+        return self.command.returncode if (self.command.returncode or 0) > 0 else None
 
     def close(self) -> None:
         super().close()
-        command, self.command = self.command, None
-        if command is not None:
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(command.pid, signal.SIGTERM)
-            try:
-                command.wait(timeout=2)
-            except subprocess.TimeoutExpired:
-                with contextlib.suppress(ProcessLookupError, PermissionError):
-                    os.killpg(command.pid, signal.SIGKILL)
-                command.wait()
+        if self.command is None or self.command.poll() is not None:
+            return
+        try:
+            # It sees the end of its standard input first, and may have a status to tell.
+            self.command.wait(timeout=0.2)
+        except subprocess.TimeoutExpired:
+            _kill_group(self.command)
+
+
+def _kill_group(command: subprocess.Popen[bytes]) -> None:
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(command.pid, number)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            command.wait(timeout=2)
+            return
 
 
 def open_proxy(place: Place, command: str) -> ProxySocket:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import signal
@@ -84,12 +85,14 @@ class Sshd:
     def send(self, number: int) -> None:
         """A signal to it and all that it started."""
         for pid in [self.process.pid, *self.descendants()]:
-            os.kill(pid, number)
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, number)
 
     def stop(self) -> None:
         self.send(signal.SIGCONT)
         for pid in self.descendants():
-            os.kill(pid, signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
         self.process.terminate()
         self.process.wait(timeout=10)
 

@@ -12,7 +12,7 @@ from fleet.model.result import Stage
 from fleet.model.text import make_inert
 
 if TYPE_CHECKING:
-    from fleet.transport.known_hosts import Verdict
+    from fleet.transport.known_hosts import HostKeys, Verdict
 
 
 @dataclass(frozen=True)
@@ -86,12 +86,15 @@ def contact_lost(place: Place, reason: str, what: str) -> ContactLost:
     return ContactLost(place.alias, Stage.RUN, reason, make_inert(what), step)
 
 
-def bad_host_key(place: Place, name: str, verdict: Verdict, shown: str) -> HostKeyUnknown | HostKeyChanged:
+def bad_host_key(place: Place, keys: HostKeys, verdict: Verdict, shown: str) -> HostKeyUnknown | HostKeyChanged:
     """The host's key is not the one we know. `shown`: `type SHA256:…` of the key it showed."""
+    name = keys.name
     lines = ", ".join(f"{k.place} ({k.key_type} {k.fingerprint})" for k in verdict.because[:4])
     trust = f"`fleet hosts trust -i INVENTORY --limit {shlex.quote(place.alias)}`"
     if verdict.known == "no":
         what = f"{place} showed a host key that no known_hosts file holds: {shown}, as {name}."
+        if keys.unreadable:
+            what += f" Lines that cannot be read: {', '.join(keys.unreadable[:5])}."
         step = f"Compare the fingerprint with the machine's own, then {trust}."
         return HostKeyUnknown(place.alias, Stage.CONNECT, "unknown", make_inert(what), step)
     if verdict.known == "authority_only":

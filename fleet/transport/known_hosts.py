@@ -170,6 +170,8 @@ class HostKeys:
     keys: tuple[KnownKey, ...]
     keys_of_bare_name: tuple[KnownKey, ...] = ()
     """For a port other than 22: lines for the name without port. A matching one is good enough; others mean nothing."""
+    unreadable: tuple[str, ...] = ()
+    """`file:line` of every line that was left out: the key may have been there."""
 
     def offered_types(self) -> list[str]:
         """Types to ask the host for, the known ones first, so that it shows the key that we can compare."""
@@ -201,4 +203,4 @@ def find_host_keys(files: Sequence[str], host: str, port: int, host_key_alias: s
     bare: tuple[KnownKey, ...] = ()
     if name.startswith("[") and not host_key_alias:
         bare = tuple(k for f in loaded for k in f.find(host.lower()))
-    return HostKeys(name, keys, bare)
+    return HostKeys(name, keys, bare, tuple(line for f in loaded for line in f.unreadable))

@@ -88,7 +88,7 @@ def require_known_key(place: Place, keys: HostKeys, key: paramiko.PKey) -> None:
     verdict = keys.judge(key.get_name(), key.get_base64())
     if verdict.known != "yes":
         shown = f"{key.get_name()} {fingerprint_of(key.get_base64())}"
-        raise bad_host_key(place, keys.name, verdict, shown)
+        raise bad_host_key(place, keys, verdict, shown)
 
 
 class Link:
@@ -114,6 +114,11 @@ class Link:
     @property
     def is_alive(self) -> bool:
         return bool(self._connections) and self.transport.is_active()
+
+    def ends_within(self, seconds: float) -> bool:
+        """Whether the host's connection is dead, or dies in this time."""
+        self.transport.join(seconds)
+        return not self.transport.is_alive()
 
     def abort(self) -> None:
         """End the connection from another thread, at once: whoever waits for it wakes up with an error."""

@@ -28,6 +28,7 @@ _CHUNK_BYTES = 1 << 15
 _WINDOW_POLL_S = 0.005
 _STATUS_POLL_S = 1.0
 _GRACE_S = 0.5
+_END_LIMIT_S = 0.1
 
 # Says the mark on both outputs, then becomes the command: what came before the mark is the login shell's own noise.
 _ANNOUNCE = 'printf %s "$1"; printf %s "$1" >&2; shift; exec "$@"'
@@ -116,9 +117,8 @@ class SshTransport:
             try:
                 return self._link.transport.open_session(timeout=deadline.left())
             except paramiko.SSHException:
-                # A host that opens no channel in time is not worth keeping; one that refuses (MaxSessions) neither.
-                if deadline.passed:
-                    self.close()
+                # No channel in time, or none left: commands that outlived their time limit count for MaxSessions.
+                self.close()
                 raise
 
     @contextlib.contextmanager
@@ -152,6 +152,9 @@ class SshTransport:
 
     def _conclude(self, work: _Command, ended: bool, deadline: Deadline, timeout_s: float) -> Completed:
         alive = self._link is not None and self._link.is_alive
+        if alive and work.channel.exit_status < 0 and self._link is not None:
+            # A dying connection closes its channels a moment before it says that it is dead.
+            alive = not self._link.ends_within(_END_LIMIT_S)
         self._drop_dead_link()
         if not ended:
             what = f"The command on {self._place} did not end within {timeout_s:g} s."
@@ -187,7 +190,8 @@ class _Command:
     def follow(self, deadline: Deadline) -> bool:
         """Until the command has ended and its output is read; False when the time ran out before."""
         channel = self.channel
-        ready = channel.fileno()
+        ready = select.poll()
+        ready.register(channel.fileno(), select.POLLIN)
         channel.settimeout(deadline.left() + _GRACE_S)
         feed = memoryview(self.stdin)
         closed_in = False
@@ -205,7 +209,7 @@ class _Command:
                 continue
             # An exit status alone does not make the channel readable: look for it now and then.
             wait = _WINDOW_POLL_S if len(feed) else _STATUS_POLL_S
-            select.select([ready], [], [], min(wait, deadline.left()))
+            ready.poll(min(wait, deadline.left()) * 1000)
         return False
 
     def _feed(self, feed: memoryview, closed_in: bool) -> tuple[memoryview, bool]:

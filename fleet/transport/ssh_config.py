@@ -195,11 +195,6 @@ def _read_endpoint(question: _Question, options: Options) -> Endpoint:
     files = (question.identity,) if question.identity else options.get("identityfile", ())
     chosen = tuple(tokens.expand(f) for f in files if f != "none")
     defaults = {str(home_directory() / ".ssh" / n) for n in (*DEFAULT_IDENTITIES, *_OTHER_DEFAULT_IDENTITIES)}
-    known = [
-        f for key in ("userknownhostsfile", "globalknownhostsfile") for v in options.get(key, ()) for f in v.split()
-    ]
-    if not options:
-        known = ["~/.ssh/known_hosts", "/etc/ssh/ssh_known_hosts"]
     alias = _first(options, "hostkeyalias")
     return Endpoint(
         asked=question.name,
@@ -211,7 +206,7 @@ def _read_endpoint(question: _Question, options: Options) -> Endpoint:
         identity_is_inventorys=question.identity is not None,
         identities_only=question.identity is not None or _first(options, "identitiesonly") == "yes",
         identity_agent=_find_agent(tokens, _first(options, "identityagent")),
-        known_hosts_files=tuple(tokens.expand(f) for f in known if f not in {"none", "/dev/null"}),
+        known_hosts_files=_list_known_hosts(options, tokens),
         host_key_alias=None if alias == "none" else alias,
         family=_first(options, "addressfamily") or "any",
         bind_address=_first(options, "bindaddress"),
@@ -220,6 +215,17 @@ def _read_endpoint(question: _Question, options: Options) -> Endpoint:
         proxy_command=_read_proxy_command(question, options, tokens),
         warnings=_find_unsupported(question, options),
     )
+
+
+def _list_known_hosts(options: Options, tokens: Tokens) -> tuple[str, ...]:
+    """The user's files, then the machine's. Keys are verified even where ssh_config throws them away (/dev/null)."""
+    chosen = {
+        key: [f for value in options.get(key, ()) for f in value.split() if f not in {"none", "/dev/null"}]
+        for key in ("userknownhostsfile", "globalknownhostsfile")
+    }
+    own = chosen["userknownhostsfile"] or ["~/.ssh/known_hosts"]
+    machine = chosen["globalknownhostsfile"] if options else ["/etc/ssh/ssh_known_hosts"]
+    return tuple(tokens.expand(f) for f in (*own, *machine))
 
 
 def _find_unsupported(question: _Question, options: Options) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ import os
 import signal
 import socket
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -222,6 +223,17 @@ def test_connection_that_died_while_idle_is_made_again(start_sshd: StartSshd, op
     assert transport.run(["echo", "again"], timeout_s=10).stdout == b"again\n"
 
 
+def test_commands_that_outlive_their_limit_do_not_use_up_the_sessions(
+    start_sshd: StartSshd, open_ssh: OpenTransport
+) -> None:
+    sshd = start_sshd("MaxSessions 2")
+    transport = open_ssh(sshd.connection(), sshd.known_hosts)
+    for _ in range(4):
+        with pytest.raises(ContactLost, match="did not end"):
+            transport.run(["sleep", "9"], timeout_s=0.5)
+    assert transport.run(["true"], timeout_s=10).exit_status == 0
+
+
 def test_busy_sshd_is_tried_again(start_sshd: StartSshd, open_ssh: OpenTransport) -> None:
     sshd = start_sshd("MaxStartups 2:90:3")
     transports = [open_ssh(sshd.connection(), sshd.known_hosts) for _ in range(16)]
@@ -243,7 +255,7 @@ def test_next_address_is_tried(sshd: Sshd, tmp_path: Path) -> None:
     )
     with blackhole("127.77.0.1", sshd.port):
         mounted = f'mount --bind {hosts} /etc/hosts && exec "$@"'
-        argv = ["unshare", "-m", "sh", "-c", mounted, "sh", os.sys.executable, "-c", script]  # type: ignore[attr-defined]
+        argv = ["unshare", "-m", "sh", "-c", mounted, "sh", sys.executable, "-c", script]
         done = subprocess.run(argv, capture_output=True, text=True, timeout=20, env={**os.environ, "PYTHONPATH": "."})
     assert done.stdout == "127.0.0.1 True\n", done.stderr
 

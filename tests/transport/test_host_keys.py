@@ -44,6 +44,12 @@ def test_unknown_key_names_fingerprint_and_cure(sshd: Sshd, open_ssh: OpenTransp
     assert "fleet hosts trust -i INVENTORY --limit gpu01" in error.value.hint
 
 
+def test_lines_that_cannot_be_read_are_named(sshd: Sshd, open_ssh: OpenTransport, tmp_path: Path) -> None:
+    known = write(tmp_path / "known", "# fine", f"{sshd.name} {sshd.public_host_key[:-3]}")
+    with pytest.raises(HostKeyUnknown, match=f"cannot be read: {known}:2"):
+        open_ssh(sshd.connection(), known).run(["true"], timeout_s=10)
+
+
 def test_changed_key_names_both_and_the_line(
     sshd: Sshd, open_ssh: OpenTransport, tmp_path: Path, other_key: str
 ) -> None:

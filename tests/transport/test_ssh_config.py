@@ -68,6 +68,11 @@ def test_inventory_stands_above_ssh_config(write_config: Callable[..., Path]) ->
     assert end.identity_agent == "/agent"
 
 
+def test_keys_are_verified_where_ssh_config_throws_them_away(write_config: Callable[..., Path]) -> None:
+    end = resolve(write_config("UserKnownHostsFile /dev/null", "GlobalKnownHostsFile none", "StrictHostKeyChecking no"))
+    assert [Path(f).parts[-2:] for f in end.known_hosts_files] == [(".ssh", "known_hosts")]
+
+
 def test_nobody_chose_a_key(write_config: Callable[..., Path], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SSH_AUTH_SOCK", "/run/agent")
     end = resolve(write_config(""))

@@ -22,7 +22,7 @@ class LabError(Exception):
     """The lab cannot do what was asked; one sentence that says what and why."""
 
 
-def docker(*args: str, timeout_s: float = 120, stdin: bytes | None = None) -> str:
+def docker(*args: str, timeout_s: float = 120, stdin: bytes = b"") -> str:
     """What the engine's client prints on stdout, without the last line end.
 
     Raises:

@@ -76,7 +76,7 @@ class LabHost:
         argv += [f"{self.user}@{self.address}", "--", shlex.join(command)]
         return subprocess.run(argv, input=stdin, capture_output=True, timeout=timeout_s)
 
-    def exec(self, *argv: str, stdin: bytes | None = None, timeout_s: float = 60) -> str:
+    def exec(self, *argv: str, stdin: bytes = b"", timeout_s: float = 60) -> str:
         """What the program prints when root runs it on the host. LabError when it fails."""
         return docker("exec", "-i", self.container, *argv, stdin=stdin, timeout_s=timeout_s)
 

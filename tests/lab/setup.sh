@@ -3,7 +3,7 @@
 #
 #   tests/lab/setup.sh          install what is missing, start the engine, wait until it answers
 #   tests/lab/setup.sh engine   only the engine
-#   tests/lab/setup.sh stop     stop the engine (images stay in /var/lib/fleet-lab)
+#   tests/lab/setup.sh stop     stop the engine; its images stay in /var/lib/fleet-lab, until you remove that
 #
 # The engine is a second dockerd with its own socket, data and process id file. A machine's own engine is never asked
 # for anything: faults are provoked here, and everything called fleet-* is swept away. Needs root on Debian or Ubuntu.

@@ -86,12 +86,14 @@ class _Printer:
     def __init__(self, cell: Cell, rules: Rules) -> None:
         self._cell = cell
         self._rules = rules
+        self._steps_us: List[int] = []
 
     def take(self, event: Dict[str, Any]) -> None:
         if event["event"] == "tensorflow":
             self._print_header(event["version"])
         elif event["event"] == "steps":
-            _print(format_steps(event["steps_us"], event["loss"], self._cell.batch_size * self._cell.devices))
+            self._steps_us += event["steps_us"]
+            _print(format_steps(self._steps_us, event["loss"], self._cell.batch_size * self._cell.devices))
         elif event.get("stage") == "warmup":
             _print("Running warm up")
         elif event.get("stage") == "measure":

@@ -31,12 +31,12 @@ def read_memory_limit() -> Optional[int]:
 
 
 def count_oom_kills() -> Optional[int]:
-    """How many processes the kernel has killed so far for this group's memory limit. None: cannot be told."""
-    counts = []
+    """How many processes of this group itself the kernel has killed so far for memory. None: cannot be told."""
     for folder in _list_folders("memory"):
         for name in ("memory.events", "memory.oom_control"):
-            counts += [int(v) for v in _read_fields(folder + "/" + name, "oom_kill") if v.isdigit()]
-    return max(counts) if counts else None
+            for count in _read_fields(folder + "/" + name, "oom_kill"):
+                return int(count)
+    return None
 
 
 def _list_folders(controller: str) -> List[str]:

@@ -31,6 +31,7 @@ class PipeReport(Report):
     def __init__(self, descriptor: int, every: int = 0) -> None:
         self._descriptor = descriptor
         self._every = every
+        self._shown = 0
         self.stage = "start"
 
     def enter(self, stage: str) -> None:
@@ -39,7 +40,8 @@ class PipeReport(Report):
 
     def show(self, steps_us: List[int], loss: Optional[float]) -> None:
         if self._every and (len(steps_us) == 1 or len(steps_us) % self._every == 0):
-            self.send("steps", {"steps_us": steps_us, "loss": loss})
+            self.send("steps", {"steps_us": steps_us[self._shown :], "loss": loss})
+            self._shown = len(steps_us)
 
     def send(self, event: str, fields: Dict[str, Any]) -> None:
         data = (json.dumps(dict(fields, event=event), allow_nan=False) + "\n").encode("ascii")
@@ -125,6 +127,8 @@ def _choose_device(tf: Any, cell: Cell) -> Tuple[str, str]:
     threads = choose_threads(cell)
     tf.config.threading.set_intra_op_parallelism_threads(threads["intra"])
     tf.config.threading.set_inter_op_parallelism_threads(threads["inter"])
+    # As the reference: what has no kernel on the device may go elsewhere. Where the model is, is checked.
+    tf.config.set_soft_device_placement(True)
     tf32 = getattr(tf.config.experimental, "enable_tensor_float_32_execution", None)
     if tf32 is not None:
         tf32(False)

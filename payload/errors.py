@@ -107,6 +107,14 @@ def _name_signal(number: int) -> Optional[str]:
 
 
 def _shorten(text: str) -> str:
-    """The first line, at most 300 characters, ended as a sentence."""
-    line = text.splitlines()[0][:300].rstrip(" .")
-    return line + "."
+    """What an error says in one line of at most 300 characters, ended as a sentence.
+
+    TensorFlow says it in the line before the first that names graph nodes; without any, it is the first line.
+    """
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    said = lines[0]
+    for i in range(1, len(lines)):
+        if lines[i].startswith("[["):
+            said = lines[i - 1]
+            break
+    return said[:300].rstrip(" .") + "."

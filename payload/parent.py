@@ -64,6 +64,8 @@ class Job:
         self._write_progress(None, "system", 0)
         self._write("system.json", self._describe_system())
         for index, cell in enumerate(self._spec.cells):
+            if self._stop.signum is not None:
+                raise Stopped()
             self._write_progress(index, "start", index)
             document = self._make_document(index, cell)
             self._write(os.path.join("cells", "%03d.json" % index), document)

@@ -154,12 +154,20 @@ class ResourceExhaustedError(Exception):
         (ModuleNotFoundError("No module named 'tensorflow'"), "crash", "tensorflow_missing"),
         (RuntimeError("No OpKernel was registered to support Op 'LRN'"), "unsupported", "no_kernel"),
         (ValueError("anything\nelse"), "crash", "exception"),
+        (ValueError(""), "crash", "exception"),
     ],
 )
 def test_what_the_child_raises_gets_a_name(error: Exception, status: str, reason: str) -> None:
     verdict = judge_exception(error)
     assert (verdict.status, verdict.reason) == (status, reason)
     assert verdict.message.endswith(".") and "\n" not in verdict.message
+
+
+def test_what_tensorflow_says_is_found_among_its_nodes() -> None:
+    text = "Graph execution error:\n\nDetected at node 'a'\nNode: 'a'\nno such thing.\n\t [[{{node a}}]] [Op:f]\nHint"
+    assert (
+        judge_exception(ValueError(text)).message == "TensorFlow failed: no such thing. Look at the end of its output."
+    )
 
 
 @pytest.mark.parametrize(

@@ -26,8 +26,9 @@ COUNTS = {
 """From graphs that tf_cnn_benchmarks builds (8fb7907), 1001 classes; alexnet_conv from the published timing."""
 
 
-def build(model: str, phase: str, precision: str = "fp32", batch_size: int = 2) -> Workload:
-    return Workload(Cell(model, phase, precision, batch_size, "cpu", 1, "NHWC", False), NETWORKS[model], "/CPU:0")
+def build(model: str, phase: str, precision: str = "fp32", batch_size: int = 2, data_format: str = "NHWC") -> Workload:
+    cell = Cell(model, phase, precision, batch_size, "cpu", 1, data_format, False)
+    return Workload(cell, NETWORKS[model], "/CPU:0")
 
 
 @pytest.mark.parametrize("model", sorted(COUNTS))
@@ -45,6 +46,19 @@ def test_counts_equal_the_reference(model: str) -> None:
 
 def test_the_catalogue_and_the_table_name_the_same_models() -> None:
     assert set(read_catalog()) == set(NETWORKS) == set(COUNTS)
+
+
+@pytest.mark.parametrize(("model", "convolutions"), [("resnet50", 53), ("alexnet", 5)])
+def test_channels_first_is_the_same_network(model: str, convolutions: int) -> None:
+    workload = build(model, "train", "fp16", data_format="NCHW")
+    assert workload.facts["forward_flops"] == 2 * COUNTS[model][3]
+    # A CPU cannot run it, but it can be traced.
+    graph = tf.function(workload._train, autograph=False).get_concrete_function().graph
+    found = [o for o in graph.get_operations() if o.type == "Conv2D"]
+    assert len(found) == convolutions
+    assert {(o.get_attr("data_format"), o.get_attr("T")) for o in found} == {(b"NCHW", tf.float16)}
+    norms = [o for o in graph.get_operations() if o.type == "FusedBatchNormV3"]
+    assert {(o.get_attr("T"), o.get_attr("U")) for o in norms} <= {(tf.float16, tf.float32)}
 
 
 @pytest.mark.parametrize("model", ["resnet50", "alexnet"])

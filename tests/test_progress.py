@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import io
 import os
@@ -9,6 +10,7 @@ import pty
 import re
 import struct
 import termios
+import threading
 import time
 from datetime import UTC, datetime
 
@@ -138,9 +140,19 @@ def test_terminal_without_unicode_gets_ascii() -> None:
         assert progress.draw().plain.isascii()
 
 
+def read_to_end(fd: int, chunks: list[bytes]) -> None:
+    """Everything a terminal was sent, until its other end is closed, which Linux reports as EIO."""
+    with os.fdopen(fd, "rb", buffering=0) as stream, contextlib.suppress(OSError):
+        while data := stream.read(1 << 16):
+            chunks.append(data)
+
+
 def test_live_display_on_a_real_terminal_leaves_only_what_is_worth_keeping() -> None:
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+    chunks: list[bytes] = []
+    reader = threading.Thread(target=read_to_end, args=(ours, chunks))
+    reader.start()
     with os.fdopen(theirs, "w") as tty, pytest.raises(KeyboardInterrupt):
         console = Console(file=tty, force_terminal=True, color_system=None)
         with open_progress(plan(3), console, live=True) as progress:
@@ -149,8 +161,8 @@ def test_live_display_on_a_real_terminal_leaves_only_what_is_worth_keeping() -> 
             progress.show(finished("node001", HostStatus.UNREACHABLE, "No route."))
             time.sleep(0.6)
             raise KeyboardInterrupt
-    seen = os.read(ours, 1 << 16).decode()
-    os.close(ours)
+    reader.join()
+    seen = b"".join(chunks).decode()
     assert "\x1b[?25l" in seen and "\x1b[?25h" in seen  # the cursor is hidden, and back again
     assert "▸ node000  measuring" in seen
     ending = seen[seen.rindex("\x1b[?25h") :]

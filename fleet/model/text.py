@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import unicodedata
 
-
 _ACTIVE = frozenset({"Cc", "Cf", "Cs", "Co", "Cn"})
 
 

@@ -77,7 +77,7 @@ def build_outcome(
     if trouble:
         problems.insert(0, trouble)
     system, trouble = _read(files, "system.json", SystemResult)
-    if trouble and record and record.stage == Stage.RUN and record.reason == "exited":
+    if trouble and record and record.exit_status == 0:
         problems.append(trouble)
     if ending is None:
         ending = _judge(expected.plan, cells, problems, record, files)

@@ -42,9 +42,11 @@ case $runtime in
     section python; found=$("$image" --version 2>&1); printf '%s\n%s\n' $? "$found" | head -c 400 ;;
   *)
     if command -v "$runtime" >/dev/null 2>&1; then
-      found=$(bounded 30 "$runtime" info --format '{{.ServerVersion}} {{json .SecurityOptions}}' 2>&1)
+      # `info` with a format hides why there is no answer; `version` says it.
+      found=$(bounded 30 "$runtime" version --format '{{.Server.Version}}' 2>&1)
       status=$?
       section engine $status; printf '%s\n' "$found" | head -c 4096
+      [ $status -ne 0 ] || bounded 30 "$runtime" info --format '{{json .SecurityOptions}}' 2>&1 | head -c 4096
       if [ $status -eq 0 ]; then
         found=$(bounded 30 "$runtime" image inspect --format '{{.Id}} {{json .RepoDigests}}' "$image" 2>&1)
         section image $?; printf '%s\n' "$found" | head -c 4096

@@ -53,9 +53,10 @@ run_in_container() {
   if ! "$runtime" image inspect "$image" >/dev/null 2>&1; then
     enter pull
     "$runtime" pull -q "$image" >pull.out 2>launch.err 8>&- 9<&- &
-    echo $! >pid
-    watch "$pull_deadline" kill $!
-    wait $!
+    child=$!
+    echo $child >pid
+    watch "$pull_deadline" kill $child
+    wait $child
     status=$?
     unwatch
     rm -f pid

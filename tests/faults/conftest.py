@@ -1,0 +1,111 @@
+"""`fleet run` as a process that can be watched and hurt, and a suite small enough to be run many times."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Protocol
+
+import pytest
+
+from fleet.model.result import HostOutcome
+from fleet.store.reader import StoredRun
+from fleet.store.rundir import Store
+from tests.conftest import ROOT
+from tests.lab.hosts import LabHost
+from tests.lab.inventory import write_inventory
+
+TINY = """
+name: tiny
+description: one short cell
+rules: {warmup_steps: 1, steps: 2, max_s: 5, cell_timeout_s: 120}
+cells:
+  - {models: [alexnet_conv], phases: [forward], batch_sizes: [1], on: [cpu]}
+"""
+
+LONG = """
+name: long
+description: long enough to be hurt in the middle
+rules: {warmup_steps: 1, steps: 100000, min_s: 15, max_s: 15, cell_timeout_s: 120}
+cells:
+  - {models: [alexnet_conv], phases: [forward, forward_backward], batch_sizes: [1], on: [cpu]}
+"""
+
+
+class FleetRun:
+    """One `fleet run` that is going on in `workspace`, with an empty home and nothing of the caller's environment."""
+
+    def __init__(self, workspace: Path, inventory: Path, suite: Path, *options: str) -> None:
+        self.workspace = workspace
+        home = workspace / "home"
+        home.mkdir(exist_ok=True)
+        argv = [sys.executable, "-m", "fleet", "run", "-i", str(inventory), "--suite", str(suite), *options]
+        self.process = subprocess.Popen(
+            argv,
+            cwd=workspace,
+            env={"PATH": os.environ["PATH"], "HOME": str(home), "PYTHONPATH": str(ROOT), "LC_ALL": "C"},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            encoding="utf-8",
+        )
+
+    def wait(self, timeout_s: float = 240) -> tuple[int, str, str]:
+        """Exit code, stdout, stderr."""
+        out, err = self.process.communicate(timeout=timeout_s)
+        return self.process.returncode, out, err
+
+    def load(self) -> StoredRun:
+        """The run as it is stored, complete or not."""
+        store = Store(self.workspace / "reports")
+        return store.load(store.runs()[0].run_id)
+
+    def outcome(self, alias: str) -> HostOutcome:
+        return self.load().outcomes[alias]
+
+
+class StartRun(Protocol):
+    def __call__(self, hosts: list[LabHost], suite: str) -> FleetRun: ...
+
+
+def wait_for(what: Callable[[], object], timeout_s: float = 90) -> None:
+    """Until it is true."""
+    deadline = time.monotonic() + timeout_s
+    while not what():
+        assert time.monotonic() < deadline, "it never came to pass"
+        time.sleep(0.1)
+
+
+def find_job(host: LabHost) -> Path | None:
+    """The directory of the job on a host; the machine sees the same files."""
+    return next(host.workdir.glob("jobs/*"), None)
+
+
+def is_measuring(host: LabHost) -> bool:
+    """The payload has begun with its first cell."""
+    job = find_job(host)
+    return job is not None and (job / "out" / "progress.json").exists()
+
+
+@pytest.fixture
+def start_run(workspace: Path) -> Iterator[StartRun]:
+    """Start `fleet run` on these hosts; what still goes on when the test is over is killed."""
+    runs: list[FleetRun] = []
+
+    def start(hosts: list[LabHost], suite: str) -> FleetRun:
+        inventory = write_inventory(workspace / "lab.yaml", hosts)
+        path = workspace / "suite.yaml"
+        path.write_text(suite)
+        runs.append(FleetRun(workspace, inventory, path))
+        return runs[-1]
+
+    yield start
+    for run in runs:
+        if run.process.poll() is None:
+            run.process.kill()
+        run.process.communicate()

@@ -29,14 +29,12 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    for marker in item.iter_markers("needs"):
-        for name in marker.args:
-            missing = needs.find_missing(name)
-            if missing is None:
-                continue
-            if name in needs.read_required():
-                pytest.fail(f"FLEET_REQUIRE says it must be here: {missing}", pytrace=False)
-            pytest.skip(missing)
+    names = [name for marker in item.iter_markers("needs") for name in marker.args]
+    missing = {name: reason for name in names if (reason := needs.find_missing(name))}
+    for name in sorted(missing.keys() & needs.read_required()):
+        pytest.fail(f"FLEET_REQUIRE says it must be here: {missing[name]}", pytrace=False)
+    if missing:
+        pytest.skip("; ".join(missing.values()))
 
 
 @pytest.hookimpl(wrapper=True)

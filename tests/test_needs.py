@@ -12,7 +12,7 @@ from tests.conftest import ROOT
 TESTS = """
 import pytest
 
-@pytest.mark.needs("no-such-program")
+@pytest.mark.needs("not-here-either", "no-such-program")
 def test_marked(): ...
 
 def test_skips_by_itself():

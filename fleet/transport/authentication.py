@@ -12,7 +12,9 @@ from fleet.transport.faults import Place, auth_failed, unreachable
 from fleet.transport.keys import MOST_OFFERS, Agent, Offer, collect_offers
 from fleet.transport.ssh_config import Endpoint
 
-_OWN_KEY = "Put the right public key into the user's ~/.ssh/authorized_keys there, or correct ansible_user."
+_OWN_KEY = (
+    "Put the right public key into ~/.ssh/authorized_keys there, or correct ansible_user; the sshd log there says why."
+)
 
 
 class KeyOffers:
@@ -96,7 +98,7 @@ class KeyOffers:
             )
             return auth_failed(self._place, "too_many_keys", what, step)
         what = f"{self._who} ended the connection when the key {offer} was offered."
-        return auth_failed(self._place, "refused", what, _OWN_KEY + " The host's sshd log says why.")
+        return auth_failed(self._place, "refused", what, _OWN_KEY)
 
 
 def _name(offers: Sequence[Offer]) -> str:

@@ -25,7 +25,9 @@ if TYPE_CHECKING:
 MOST_OFFERS = 6
 """sshd ends the connection at the sixth refused key (MaxAuthTries)."""
 
-_AGENT_LIMIT_S = 10.0
+_LIST_LIMIT_S = 3.0
+_SIGN_LIMIT_S = 15.0
+"""Somebody may have to confirm."""
 
 
 @dataclass(frozen=True)
@@ -56,10 +58,11 @@ class Agent(AgentSSH):
         if path is None:
             return
         conn = socket.socket(socket.AF_UNIX)
-        conn.settimeout(_AGENT_LIMIT_S)
+        conn.settimeout(_LIST_LIMIT_S)
         try:
             conn.connect(path)
             self._connect(conn)  # type: ignore[attr-defined]
+            conn.settimeout(_SIGN_LIMIT_S)
         except (OSError, paramiko.SSHException, ValueError, TypeError):
             conn.close()
             self._conn = None

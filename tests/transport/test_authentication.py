@@ -17,7 +17,7 @@ from fleet.errors import AuthFailed
 from fleet.model.inventory import Connection
 from tests.transport.conftest import OpenTransport, Sshd, make_key
 
-pytestmark = pytest.mark.needs("ssh")
+pytestmark = pytest.mark.needs("ssh", "root")
 
 
 @pytest.fixture
@@ -98,6 +98,15 @@ class TestWithoutAgent:
             sock.bind(str(stale))
         monkeypatch.setenv("SSH_AUTH_SOCK", str(stale))
         assert open_ssh(sshd.connection(), sshd.known_hosts).run(["true"], timeout_s=10).exit_status == 0
+
+    def test_hanging_agent(
+        self, sshd: Sshd, open_ssh: OpenTransport, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("SSH_AUTH_SOCK", str(tmp_path / "agent"))
+        with socket.socket(socket.AF_UNIX) as silent:
+            silent.bind(str(tmp_path / "agent"))
+            silent.listen()
+            assert open_ssh(sshd.connection(), sshd.known_hosts).run(["true"], timeout_s=9).exit_status == 0
 
     @pytest.mark.parametrize("kind", ["rsa", "ecdsa"])
     def test_other_kinds_of_key(self, sshd: Sshd, open_ssh: OpenTransport, tmp_path: Path, kind: str) -> None:

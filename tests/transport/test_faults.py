@@ -23,7 +23,7 @@ from fleet.transport.faults import Place
 from fleet.transport.sockets import open_socket
 from tests.transport.conftest import OpenTransport, Sshd, free_port
 
-pytestmark = pytest.mark.needs("ssh")
+pytestmark = pytest.mark.needs("ssh", "root")
 
 StartSshd = Callable[..., Sshd]
 
@@ -243,6 +243,7 @@ def test_busy_sshd_is_tried_again(start_sshd: StartSshd, open_ssh: OpenTransport
     assert b"MaxStartups" in (sshd.folder / f"log-{sshd.port}").read_bytes(), "the test must have made sshd drop some"
 
 
+@pytest.mark.needs("unshare")
 def test_next_address_is_tried(sshd: Sshd, tmp_path: Path) -> None:
     """A name with two addresses of which the first is a black hole, through the system's own resolver."""
     hosts = tmp_path / "hosts"

@@ -16,7 +16,7 @@ from fleet.transport.host_key import ScannedKey, append_known_hosts, scan_host_k
 from fleet.transport.known_hosts import fingerprint_of
 from tests.transport.conftest import Loopback, OpenTransport, Sshd, make_key
 
-pytestmark = pytest.mark.needs("ssh")
+pytestmark = pytest.mark.needs("ssh", "root")
 
 
 def public(key: Path) -> str:

@@ -15,7 +15,7 @@ from fleet.transport.host_key import scan_host_key
 from fleet.transport.ssh_config import Endpoint, resolve_endpoint
 from tests.transport.conftest import OpenTransport, Sshd, free_port, make_key
 
-pytestmark = pytest.mark.needs("ssh")
+pytestmark = pytest.mark.needs("ssh", "root")
 
 StartSshd = Callable[..., Sshd]
 

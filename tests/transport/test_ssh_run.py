@@ -13,7 +13,7 @@ import pytest
 from fleet.errors import ContactLost, Unreachable
 from tests.transport.conftest import SHELLS, Loopback, OpenTransport, Sshd
 
-pytestmark = pytest.mark.needs("ssh")
+pytestmark = pytest.mark.needs("ssh", "root")
 
 NASTY = [
     "a b",
@@ -39,7 +39,7 @@ NASTY = [
 ]
 
 
-@pytest.mark.parametrize("shell", SHELLS)
+@pytest.mark.parametrize("shell", [pytest.param(s, marks=pytest.mark.needs(s)) for s in SHELLS])
 def test_argv_passes_every_login_shell_unchanged(
     loopback: Loopback, sshd: Sshd, open_ssh: OpenTransport, shell: str
 ) -> None:
@@ -95,6 +95,20 @@ def test_stdin_always_ends(sshd: Sshd, open_ssh: OpenTransport) -> None:
     assert transport.run(["true"], stdin=bytes(8_000_000), timeout_s=10).exit_status == 0
 
 
+def test_our_own_stdin_is_left_alone(sshd: Sshd, open_ssh: OpenTransport) -> None:
+    reader, writer = os.pipe()
+    kept = os.dup(0)
+    try:
+        os.write(writer, b"list of hosts")
+        os.dup2(reader, 0)
+        assert open_ssh(sshd.connection(), sshd.known_hosts).run(["cat"], timeout_s=10).stdout == b""
+        assert os.read(0, 100) == b"list of hosts"
+    finally:
+        os.dup2(kept, 0)
+        for descriptor in (reader, writer, kept):
+            os.close(descriptor)
+
+
 def test_death_by_signal_is_no_exit_status(sshd: Sshd, open_ssh: OpenTransport) -> None:
     transport = open_ssh(sshd.connection(), sshd.known_hosts)
     with pytest.raises(ContactLost) as lost:
@@ -123,6 +137,7 @@ def test_child_in_the_background_does_not_hold_the_command(sshd: Sshd, open_ssh:
     assert time.monotonic() - began < 8
 
 
+@pytest.mark.needs("bash")
 def test_noise_of_start_files_is_left_out(loopback: Loopback, sshd: Sshd, open_ssh: OpenTransport) -> None:
     start_file = Path(f"~{loopback.users['bash']}").expanduser() / ".bashrc"
     before = start_file.read_bytes()

@@ -1,0 +1,75 @@
+"""Under real limits of the kernel: the out-of-memory killer, and a processor quota. Needs to make control groups."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.payload import bench
+
+pytestmark = pytest.mark.needs("root")
+MOUNT = Path("/sys/fs/cgroup")
+
+
+class Group:
+    """A control group of our own; `join` puts the calling process into it."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def set(self, **values: str) -> None:
+        """Write the first of these files that exists: versions 1 and 2 name them differently."""
+        for name, value in values.items():
+            file = self.path / name.replace("__", ".")
+            if file.exists():
+                file.write_text(value)
+                return
+        pytest.skip(f"control groups: {self.path} has none of {', '.join(values)}")
+
+    def join(self) -> None:
+        (self.path / "cgroup.procs").write_text(str(os.getpid()))
+
+
+@pytest.fixture
+def group(request: pytest.FixtureRequest) -> Iterator[Group]:
+    controller = str(request.param)
+    parent = MOUNT / controller if (MOUNT / controller).is_dir() else MOUNT
+    path = parent / f"fleet-test-{os.getpid()}"
+    try:
+        path.mkdir()
+    except OSError as error:
+        pytest.skip(f"control groups: {path} cannot be made: {error.strerror}")
+    yield Group(path)
+    path.rmdir()
+
+
+@pytest.mark.needs("tensorflow")
+@pytest.mark.parametrize("group", ["memory"], indirect=True)
+def test_the_out_of_memory_killer_costs_one_cell(group: Group, tmp_path: Path) -> None:
+    group.set(memory__max="1500000000", memory__limit_in_bytes="1500000000")
+    # 20,000 images are 12 GB.
+    large = bench.FAST.model_copy(update={"batch_size": 20_000})
+    spec = bench.write_spec(tmp_path, [large, bench.FAST])
+    done = bench.run_payload("run", spec, "--out", tmp_path / "out", preexec=group.join)
+    assert (done.returncode, done.stderr) == (0, "")
+    oom, ok = bench.read_cells(tmp_path / "out")
+    assert (oom.status, oom.reason, oom.stage, oom.failed) == ("oom", "host_memory", "build", False)
+    assert (oom.message or "").startswith("The kernel killed it")
+    assert ok.status == "ok"
+    limit = bench.read_system(tmp_path / "out").memory_limit_bytes
+    assert limit and 1499000000 < limit <= 1500000000
+
+
+@pytest.mark.parametrize("group", ["cpu"], indirect=True)
+def test_a_processor_quota_is_respected(group: Group) -> None:
+    group.set(cpu__max="100000 100000", cpu__cfs_quota_us="100000")
+    count = "from payload.cgroup import count_cpus; print(count_cpus())"
+    done = subprocess.run(
+        [sys.executable, "-c", count], cwd=bench.ROOT, preexec_fn=group.join, capture_output=True, text=True
+    )
+    assert done.stdout == "1\n"

@@ -36,8 +36,8 @@ CELL_START_S: Mapping[Device, float] = {"cpu": 9.0, "gpu": 25.0}
 JOB_START_S: Mapping[str, float] = {"docker": 12.0, "native": 6.0}
 """From the first connection to the first cell: push, start, and one process that finds out what the machine is."""
 
-JOB_GRACE_S: Mapping[str, float] = {"docker": 1800.0, "native": 120.0}
-"""Allowed on top of the cells: with docker an image of 8 GB at 10 MB/s, and unpacking it."""
+JOB_GRACE_S: Mapping[str, float] = {"docker": 300.0, "native": 120.0}
+"""Allowed on top of the cells. Pulling the image has a limit of its own."""
 
 CELL_GRACE_S = 15.0
 """Allowed per cell on top of its limit: killing the process, and writing what is known of it."""

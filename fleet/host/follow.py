@@ -102,7 +102,8 @@ class Follower:
             self._stage = state.stage
             yield HostStage(alias=alias, stage=state.stage)
         progress = state.progress
-        current = cells[progress.index].id if progress and 0 <= progress.index < len(cells) else None
+        index = progress.index if progress and progress.index is not None else -1
+        current = cells[index].id if 0 <= index < len(cells) else None
         yield HostProgress(
             alias=alias,
             cells_done=min(progress.done, len(cells)) if progress else 0,

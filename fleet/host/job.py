@@ -99,7 +99,7 @@ class Job:
             probe = yield from self._insist(lambda: probe_host(self._shell, self._settings, payload_sha256=sha256))
         except ContactLost as error:
             # Nothing was started, so nothing can be lost there.
-            raise Unreachable(error.host, error.stage, error.reason, error.message, error.hint) from error
+            raise Unreachable(error.host, Stage.PROBE, error.reason, error.message, error.hint) from error
         self._facts = probe.facts
         self.keep(self._alias, {"probe": probe.raw})
         check_tools(self._alias, probe)

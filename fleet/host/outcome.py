@@ -168,7 +168,10 @@ def _judge_exit(record: ExitRecord, lost: int, planned: int, files: Mapping[str,
     if state and state.Error:
         reason, message, hint = diagnose_launch(state.Error, "the container")
         return Ending(HostStatus.PREFLIGHT_FAILED, Stage.LAUNCH, reason, message, hint)
-    last = make_inert(files.get("log", b"").decode(errors="replace").strip()[-400:]).rpartition("\n")[2]
+    if status in {126, 127}:
+        reason, message, hint = diagnose_launch(f"executable file not found: {_find_reason(files.get('log', b''))}", "")
+        return Ending(HostStatus.PREFLIGHT_FAILED, Stage.LAUNCH, reason, message, hint)
+    last = _find_reason(files.get("log", b""))
     if status > 128:
         name = signal.Signals(status - 128).name if status - 128 in set(signal.Signals) else f"signal {status - 128}"
         return Ending(
@@ -185,6 +188,13 @@ def _judge_exit(record: ExitRecord, lost: int, planned: int, files: Mapping[str,
         f"the payload ended with exit status {status}; {left}: {last}",
         "See `log` in the run's directory.",
     )
+
+
+def _find_reason(log: bytes) -> str:
+    """The last line of the log that speaks of an error; failing that the last."""
+    lines = [line.strip() for line in make_inert(log[-4096:].decode(errors="replace")).split("\n") if line.strip()]
+    telling = [line for line in lines if "error" in line.lower()]
+    return (telling or lines or ["it printed nothing"])[-1][:300]
 
 
 def _read_cells(expected: Expectation, files: Mapping[str, bytes]) -> tuple[tuple[CellResult, ...], list[str]]:

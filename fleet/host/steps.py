@@ -58,7 +58,8 @@ class Task:
 class ProgressFile(Record):
     """`progress.json`, the payload's."""
 
-    index: int
+    index: int | None
+    """Place of the current cell; None between cells."""
     done: int
 
 

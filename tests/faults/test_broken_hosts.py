@@ -3,6 +3,7 @@ says what to do, and none costs a good host anything."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -49,14 +50,16 @@ CASES = {
     "changed_host_key": Case("host_key_changed", says="ssh-keygen -R"),
     "port_closed": Case("unreachable", "refused", "refused", variables={"ansible_port": 2}),
     "no_such_name": Case("unreachable", "dns", "nowhere.invalid", variables={"ansible_host": "nowhere.invalid"}),
-    "no_shell": Case("unreachable", "no_shell", "login shell", how={"shell": "/usr/sbin/nologin"}),
+    "no_shell": Case("unreachable", "shell", "login shell", how={"shell": "/usr/sbin/nologin"}),
     "no_docker": Case("preflight_failed", "docker_missing", "Install Docker", how={"docker": False}),
     "no_permission": Case("preflight_failed", "docker_permission", "group docker", how={"docker_permission": False}),
     "docker_stopped": Case("preflight_failed", "docker_not_running", "systemctl start docker", how={"socket": False}),
     "no_image": Case(
         "preflight_failed", "registry_network", "docker load", variables={"fleet_image": "127.0.0.1:9/no/such:image"}
     ),
-    "no_python": Case("preflight_failed", "no_python", "fleet_image", variables={"fleet_image": "{host_image}"}),
+    "no_python": Case(
+        "preflight_failed", "no_python", "fleet_image", variables={"fleet_runtime_args": ["--env", "PATH=/nowhere"]}
+    ),
     "no_gpu": Case("preflight_failed", "toolkit_missing", "fleet_devices: cpu", variables={"fleet_devices": 1}),
     "disk_full": Case("preflight_failed", "disk_full", "fleet_workdir", how={"workdir_size": "1m"}),
     "foreign_workdir": Case("preflight_failed", "workdir_foreign", "fleet_workdir", how={"workdir_owner": "root"}),
@@ -96,7 +99,7 @@ def finished(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fin
     hosts |= {name: lab.add_hosts(1, **case.how)[0] for name, case in CASES.items() if case.how}
     make_key(here / "locked", "locked", passphrase="secret")
     overrides = {
-        hosts[name].alias: {key: _fill(value, here, lab) for key, value in case.variables.items()}
+        hosts[name].alias: {key: _fill(value, here) for key, value in case.variables.items()}
         for name, case in CASES.items()
     }
     inventory = write_inventory(
@@ -111,8 +114,8 @@ def finished(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fin
     lab.remove_hosts(list(hosts.values()))
 
 
-def _fill(value: object, here: Path, lab: Lab) -> object:
-    return value.format(here=here, host_image=lab.host_image) if isinstance(value, str) else value
+def _fill(value: object, here: Path) -> object:
+    return value.format(here=here) if isinstance(value, str) else value
 
 
 def _write_keys(here: Path, hosts: Mapping[str, LabHost]) -> Path:
@@ -146,7 +149,9 @@ def test_the_run_says_so_and_counts_everybody(finished: Finished) -> None:
     assert finished.code == 3
     assert f"{len(good)}/{len(CASES)} hosts, {measured}/{len(CASES)} cells" in finished.out
     for name, host in finished.hosts.items():
-        assert (CASES[name].status == "ok") == (f"{host.alias}  ok" in finished.out), name
+        line = re.search(rf"^✖ {host.alias}  (.*)", finished.out, re.MULTILINE)
+        assert (line is None) == (CASES[name].status == "ok"), name
+        assert line is None or line[1].startswith(CASES[name].status.replace("_", " ")), name
     assert "Traceback" not in finished.out + finished.err
 
 

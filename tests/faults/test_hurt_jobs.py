@@ -30,7 +30,7 @@ def test_a_killed_connection_costs_nothing(lab_hosts: LabHosts, start_run: Start
     code, out, err = run.wait()
 
     assert code == 0, err
-    assert "contact lost" in err
+    assert host.read_log().count("Accepted publickey") == 2
     assert run.outcome(host.alias).status is HostStatus.OK
     assert "1/1 hosts, 2/2 cells" in out
     assert host.list_jobs() == []
@@ -74,7 +74,9 @@ def test_a_removed_container_is_lost_and_said_so(lab_hosts: LabHosts, start_run:
 
     assert code == 3, err
     outcome = run.outcome(broken.alias)
-    assert (outcome.status, outcome.reason) == (HostStatus.LOST, "killed")
+    # Docker kills it before it removes it: which of the two the supervisor sees is chance.
+    assert outcome.status in {HostStatus.LOST, HostStatus.FAILED}
+    assert outcome.reason == "killed"
     assert all(cell.status is CellStatus.LOST for cell in outcome.cells if not cell.timing)
     assert run.outcome(good.alias).status is HostStatus.OK
 

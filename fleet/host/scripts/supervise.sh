@@ -44,7 +44,7 @@ wait_for_container() {
   "$runtime" image inspect --format '{"id":{{json .Id}},"repo_digests":{{json .RepoDigests}}}' \
     "$("$runtime" inspect --format '{{.Image}}' "$name" 2>/dev/null)" >image.json 2>/dev/null
   "$runtime" logs "$name" 2>&1 | tail -c 262144 >log
-  [ -n "$status" ] || finish gone ''
+  [ -n "$status" ] && [ -s container.json ] || finish gone ''
   finish exited "$status"
 }
 

@@ -91,7 +91,7 @@ def _find_suite(name_or_path: str) -> Path:
     names = [path.stem for path in sorted(SHIPPED.glob("*.yaml"))]
     if name_or_path not in names:
         raise ConfigError(
-            f"There is no suite {name_or_path!r}{suggest_name(name_or_path, names)}.",
+            f"there is no suite {name_or_path!r}{suggest_name(name_or_path, names)}",
             hint=f"Fleet comes with {', '.join(names)}; for a file of yours give its path, e.g. ./mine.yaml.",
         )
     return SHIPPED / f"{name_or_path}.yaml"

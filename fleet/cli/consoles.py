@@ -7,6 +7,8 @@ import sys
 
 from rich.console import Console
 
+from fleet.report.terminal_blocks import Ink, print_indented
+
 PIPE_WIDTH = 200
 """Columns of a table that goes to a file or a pipe, unless COLUMNS says otherwise."""
 
@@ -20,3 +22,11 @@ def open_stdout() -> Console:
 def open_stderr() -> Console:
     """For progress and hints."""
     return Console(stderr=True, markup=False, highlight=False, emoji=False)
+
+
+def print_problem(console: Console, alias: str, message: str, hint: str) -> None:
+    """What is wrong with a host and what to do next, as the report writes it."""
+    ink = Ink.of(console)
+    console.print(ink.text(f"✖ {alias}", "bold"))
+    print_indented(console, ink.text(f"{message} → {hint}" if hint else message), 4)
+    console.print()

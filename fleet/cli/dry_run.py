@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import sys
-
-from rich.table import Table
+from collections.abc import Callable
 
 from fleet.cli.consoles import open_stdout
-from fleet.model.plan import Plan
+from fleet.model.plan import HostPlan, Plan
 from fleet.plan import describe_plan
-from fleet.report.wording import fold_names, format_duration
+from fleet.report.terminal_blocks import Column, Ink, print_blocks
+from fleet.report.wording import count_things, fold_names, format_duration
+
+_WIDEST = 44
+_LEFT_OUT = "—"
 
 
 def print_plan(plan: Plan, *, as_json: bool) -> None:
@@ -18,23 +21,48 @@ def print_plan(plan: Plan, *, as_json: bool) -> None:
         sys.stdout.write(plan.model_dump_json(indent=2) + "\n")
         return
     console = open_stdout()
+    ink = Ink.of(console)
+    columns, shared = [], []
+    for head, read in _COLUMNS:
+        values = [read(host) for host in plan.hosts]
+        said = set(values) - {_LEFT_OUT}
+        if head in _SAID_ONCE and len(said) <= 1:
+            shared += [f"{head} {value}" for value in said]
+        else:
+            cells = tuple(ink.text(value) for value in values)
+            columns.append(Column(ink.text(head), cells, "right" if head == "cells" else "left", widest=_WIDEST))
+    aliases = Column(ink.text("host"), tuple(ink.text(host.alias, "bold") for host in plan.hosts), widest=_WIDEST)
+    print_blocks(console, [aliases], columns, even=False)
+    if shared:
+        console.print(ink.text(" · ".join(shared) + "\n"))
     summary = describe_plan(plan)
-    hosts = Table(title_justify="left", title=f"{len(plan.hosts)} hosts")
-    for heading in ("host", "address", "runtime", "image", "devices", "cells", "about"):
-        hosts.add_column(heading, overflow="fold")
-    for host in plan.hosts:
-        settings, connection = host.settings, host.connection
-        address = "this machine" if connection.kind == "local" else (connection.host or host.alias)
-        devices = ",".join(settings.devices) if isinstance(settings.devices, tuple) else str(settings.devices)
-        image = settings.image if settings.runtime != "native" else "—"
-        about = format_duration(host.estimate_s) if host.cells else "skipped: no cells"
-        hosts.add_row(host.alias, address, settings.runtime, image, devices, str(len(host.cells)), about)
-    console.print(hosts)
     for group in summary.by_cells:
-        console.print(f"\n{len(group.cells)} cells on {', '.join(fold_names(group.aliases))}:")
+        console.print(ink.text(f"{count_things(len(group.cells), 'cell')} on {', '.join(fold_names(group.aliases))}:"))
         for cell in group.cells:
-            console.print(f"  {cell.id}")
+            console.print(ink.text(f"  {cell.id}"))
+        console.print()
     console.print(
-        f"\nsuite {plan.suite}: {summary.cells} cells on {summary.hosts} hosts, about "
+        f"suite {plan.suite}: {count_things(summary.cells, 'cell')} on {count_things(summary.hosts, 'host')}, about "
         f"{format_duration(summary.estimate_s)}. Nothing was connected to."
     )
+
+
+def _write_address(host: HostPlan) -> str:
+    return "this machine" if host.connection.kind == "local" else (host.connection.host or host.alias)
+
+
+def _write_devices(host: HostPlan) -> str:
+    devices = host.settings.devices
+    return ",".join(devices) if isinstance(devices, tuple) else str(devices)
+
+
+_COLUMNS: tuple[tuple[str, Callable[[HostPlan], str]], ...] = (
+    ("address", _write_address),
+    ("devices", _write_devices),
+    ("cells", lambda host: str(len(host.cells))),
+    ("about", lambda host: format_duration(host.estimate_s) if host.cells else "skipped: no cells"),
+    ("runtime", lambda host: host.settings.runtime),
+    ("image", lambda host: _LEFT_OUT if host.settings.runtime == "native" else host.settings.image),
+)
+_SAID_ONCE = {"runtime", "image"}
+"""Said below the table, once, where all hosts agree."""

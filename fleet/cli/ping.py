@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from rich.table import Table
 from rich.text import Text
 
-from fleet.cli.consoles import open_stdout
+from fleet.cli.consoles import open_stdout, print_problem
 from fleet.cli.select import select
 from fleet.errors import ExitCode, HostError
 from fleet.fanout import Fanout
@@ -22,7 +21,9 @@ from fleet.host.preflight import check_runtime, check_tools
 from fleet.host.probe import choose_python, probe_host
 from fleet.model.inventory import Host
 from fleet.model.result import HostStatus
-from fleet.report.wording import name_hardware
+from fleet.report.terminal_blocks import Column, Ink, print_blocks
+from fleet.report.wording import count_things, name_hardware, say_status, shorten_digest
+from fleet.transport.base import Route
 from fleet.transport.open import open_transport
 
 
@@ -38,8 +39,10 @@ class Pong:
     hint: str = ""
     latency_s: float | None = None
     """One whole answer on a connection that stands already: the probe, which looks at the engine too."""
-    connection: str = ""
-    """User, address, and the key that opened it."""
+    route: Route | None = None
+    """User, address, the key that opened it, jump hosts."""
+    warnings: tuple[str, ...] = ()
+    """Settings of ssh_config that matter and are not honoured."""
     runtime: str = ""
     image: str | None = None
     """Digest of the image on the host; None: it would be pulled."""
@@ -82,7 +85,8 @@ def _ping(host: Host) -> Generator[Pong | Pause, None, None]:
             host.alias,
             "ok",
             latency_s=round(latency, 4),
-            connection=transport.describe(),
+            route=transport.route,
+            warnings=transport.warnings,
             runtime=f"{settings.runtime} {facts.runtime_version or ''}".strip(),
             image=facts.image_digest,
             hardware=name_hardware(facts),
@@ -102,23 +106,50 @@ def _choose_exit_code(pongs: Sequence[Pong]) -> int:
 
 def _print_pongs(pongs: Sequence[Pong]) -> None:
     console = open_stdout()
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for heading in ("host", "status", "answer", "connection", "runtime", "image", "hardware"):
-        table.add_column(heading, overflow="fold", justify="right" if heading == "answer" else "left")
+    ink = Ink.of(console)
+    columns = [Column(ink.text("status"), tuple(_write_status(pong, ink) for pong in pongs))]
+    for head, read in _COLUMNS:
+        values = [read(pong) for pong in pongs]
+        if any(values):
+            cells = tuple(ink.text(value) for value in values)
+            columns.append(Column(ink.text(head), cells, "right" if head == "answer" else "left", widest=_WIDEST))
+    names = Column(ink.text("host"), tuple(ink.text(pong.alias, "bold") for pong in pongs))
+    print_blocks(console, [names], columns, even=False)
     for pong in pongs:
-        good = pong.status == "ok"
-        image = "" if not good or pong.runtime.startswith("native") else (pong.image or "to be pulled")[:19]
-        table.add_row(
-            pong.alias,
-            Text(pong.status.replace("_", " "), style="green" if good else "red"),
-            f"{pong.latency_s * 1000:.0f} ms" if pong.latency_s is not None else "",
-            pong.connection,
-            pong.runtime,
-            image,
-            pong.hardware,
-        )
-    console.print(table)
+        for warning in pong.warnings:
+            console.print(ink.text(f"{pong.alias}: {warning}\n", "yellow"))
     failed = [pong for pong in pongs if pong.status != "ok"]
     for pong in failed:
-        console.print(Text(f"\n{pong.alias}: {pong.message}\n  → {pong.hint}"))
-    console.print(f"\n{len(pongs) - len(failed)}/{len(pongs)} hosts answer.")
+        print_problem(console, pong.alias, pong.message, pong.hint)
+    answering = len(pongs) - len(failed)
+    console.print(f"{answering}/{count_things(len(pongs), 'host')} {'answers' if len(pongs) == 1 else 'answer'}.")
+
+
+def _write_status(pong: Pong, ink: Ink) -> Text:
+    return ink.text(say_status(pong.status), "green" if pong.status == "ok" else "red")
+
+
+def _write_image(pong: Pong) -> str:
+    if pong.status != "ok" or pong.runtime.startswith("native"):
+        return ""
+    return shorten_digest(pong.image) or "to be pulled"
+
+
+def _write_key(pong: Pong) -> str:
+    """Where the key comes from; its fingerprint is in the JSON. Of a long path, the end tells keys apart."""
+    key = pong.route.key if pong.route else ""
+    home = f"{Path.home()}/"
+    short = f"~/{key.removeprefix(home)}" if key.startswith(home) else key
+    return short if len(short) <= _WIDEST else f"…/{short.rpartition('/')[2]}"
+
+
+_WIDEST = 28
+_COLUMNS: tuple[tuple[str, Callable[[Pong], str]], ...] = (
+    ("answer", lambda pong: f"{pong.latency_s * 1000:.0f} ms" if pong.latency_s is not None else ""),
+    ("address", lambda pong: pong.route.address.removesuffix(":22") if pong.route else ""),
+    ("via", lambda pong: ", ".join(pong.route.jumps) if pong.route else ""),
+    ("key", _write_key),
+    ("runtime", lambda pong: pong.runtime),
+    ("image", _write_image),
+    ("hardware", lambda pong: pong.hardware),
+)

@@ -2,48 +2,55 @@
 
 from __future__ import annotations
 
+import shlex
+import sys
 from collections import defaultdict
 from collections.abc import Generator, Sequence
 from pathlib import Path
 
 import typer
-from rich.table import Table
-from rich.text import Text
 
-from fleet.cli.consoles import open_stdout
+from fleet.cli.consoles import open_stdout, print_problem
 from fleet.cli.select import select
 from fleet.errors import ExitCode, HostError
 from fleet.fanout import Fanout
 from fleet.host.follow import Pause
 from fleet.model.inventory import Host
+from fleet.report.terminal_blocks import Column, Ink, print_blocks
+from fleet.report.wording import count_things
 from fleet.transport.host_key import ScannedKey, append_known_hosts, scan_host_key
 
 SCAN_TIMEOUT_S = 20.0
 
-_WORDS = {"yes": "known", "no": "new", "changed": "CHANGED"}
+_WORDS = {"yes": ("known", ""), "no": ("new", "yellow"), "changed": ("CHANGED", "bold red")}
 
 
 def trust_hosts(inventory: Path, limit: str | None, forks: int, *, yes: bool) -> int:
     """Show the keys, ask unless `yes`, append the new ones to known_hosts; the exit code.
 
+    It is 0 when afterwards every key is known, 3 when one has changed, else 4.
+
     Raises:
         FleetError: the inventory or the limit is wrong, or known_hosts cannot be written.
     """
     hosts = [host for host in select(inventory, limit) if host.connection.kind == "ssh"]
+    if not hosts:
+        typer.echo("No host is reached over SSH: there is no key to look at.", err=True)
+        return ExitCode.OK
     fanout: Fanout[ScannedKey | HostError] = Fanout((_scan(host) for host in hosts), forks)
     found = list(fanout.run())
-    keys = sorted((key for key in found if isinstance(key, ScannedKey)), key=lambda key: (key.name, key.alias))
-    errors = [error for error in found if isinstance(error, HostError)]
-    changed = [key for key in keys if key.known == "changed"]
+    order = {host.alias: place for place, host in enumerate(hosts)}
+    keys = sorted((key for key in found if isinstance(key, ScannedKey)), key=lambda key: order[key.alias])
+    errors = sorted((error for error in found if isinstance(error, HostError)), key=lambda error: order[error.host])
+    new = _drop_repeated([key for key in keys if key.known == "no"])
     _print_keys(keys, errors)
-    new = [key for key in keys if key.known == "no"]
-    if new and (yes or typer.confirm(f"Remember {len(new)} new keys?", err=True)):
+    remembered = bool(new) and (yes or _confirm(new))
+    if remembered:
         _remember(new)
-    elif new:
-        return ExitCode.UNREACHABLE
-    if changed:
+    if any(key.known == "changed" for key in keys):
         return ExitCode.FAILED
-    return ExitCode.UNREACHABLE if errors else ExitCode.OK
+    out_of_reach = errors or (new and not remembered) or any(key.is_jump for key in new)
+    return ExitCode.UNREACHABLE if out_of_reach else ExitCode.OK
 
 
 def _scan(host: Host) -> Generator[ScannedKey | HostError | Pause, None, None]:
@@ -53,37 +60,64 @@ def _scan(host: Host) -> Generator[ScannedKey | HostError | Pause, None, None]:
         yield error
 
 
+def _drop_repeated(keys: Sequence[ScannedKey]) -> list[ScannedKey]:
+    """One of each: several hosts behind one jump host show the same key."""
+    return list({(key.file, key.name, key.key): key for key in keys}.values())
+
+
 def _print_keys(keys: Sequence[ScannedKey], errors: Sequence[HostError]) -> None:
     console = open_stdout()
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for heading in ("host", "name in known_hosts", "type", "fingerprint", "is"):
-        table.add_column(heading, overflow="fold")
-    for key in keys:
-        name = f"{key.name} (jump host)" if key.is_jump else key.name
-        style = {"changed": "bold red", "no": "yellow"}.get(key.known, "")
-        table.add_row(key.alias, name, key.key_type, key.fingerprint, Text(_WORDS[key.known], style=style))
-    console.print(table)
+    ink = Ink.of(console)
+    if keys:
+        rows = {
+            "is": [ink.text(*_WORDS[key.known]) for key in keys],
+            "type": [ink.text(key.key_type) for key in keys],
+            "fingerprint": [ink.text(key.fingerprint) for key in keys],
+        }
+        if any(key.name != key.alias for key in keys):
+            names = [f"{key.name} (jump host)" if key.is_jump else key.name for key in keys]
+            rows["name in known_hosts"] = [ink.text(name) for name in names]
+        columns = [Column(ink.text(head), tuple(cells), widest=60) for head, cells in rows.items()]
+        aliases = Column(ink.text("host"), tuple(ink.text(key.alias, "bold") for key in keys))
+        print_blocks(console, [aliases], columns, even=False)
     for key in keys:
         if key.known == "changed":
-            where = f"{key.file}:{key.line}" if key.line else key.file
-            console.print(
-                Text(
-                    f"\n{key.alias}: the key differs from {where}. If the machine was installed anew, remove the old "
-                    f"one with: ssh-keygen -R '{key.name}' -f {key.file}. If not, somebody may be in between."
-                )
-            )
+            print_problem(console, key.alias, *_explain_change(key))
     for error in errors:
-        console.print(Text(f"\n{error}\n  → {error.hint}"))
+        print_problem(console, error.host, error.message, error.hint)
+
+
+def _explain_change(key: ScannedKey) -> tuple[str, str]:
+    where = f"{key.file}:{key.line}" if key.line else key.file
+    remedy = shlex.join(["ssh-keygen", "-R", key.name, "-f", key.file])
+    return (
+        f"The key of {key.name} is not the one in {where}. Somebody may be in between.",
+        f"Only if the machine was installed anew, remove the old key with: {remedy}",
+    )
+
+
+def _confirm(new: Sequence[ScannedKey]) -> bool:
+    """Whether somebody says yes. An input that ends is a no: nobody looked."""
+    files = " and ".join(sorted({key.file for key in new}))
+    sys.stderr.write(f"Remember {count_things(len(new), 'new key')} in {files}? [y/N] ")
+    sys.stderr.flush()
+    answer = sys.stdin.readline()
+    if not answer.endswith("\n"):
+        sys.stderr.write("\n")
+    if answer.strip().lower() in {"y", "yes"}:
+        return True
+    hint = "" if answer else " Nobody was there to answer; compare the fingerprints, then give --yes."
+    typer.echo(f"Nothing was remembered.{hint}", err=True)
+    return False
 
 
 def _remember(keys: Sequence[ScannedKey]) -> None:
-    """One line per name and key; several hosts behind one jump host show the same one."""
-    by_file: defaultdict[str, dict[tuple[str, str], ScannedKey]] = defaultdict(dict)
+    by_file: defaultdict[str, list[ScannedKey]] = defaultdict(list)
     for key in keys:
-        by_file[key.file][key.name, key.key] = key
-    for file, unique in by_file.items():
-        append_known_hosts(file, list(unique.values()))
-        typer.echo(f"{len(unique)} keys added to {file}", err=True)
+        by_file[key.file].append(key)
+    for file, added in by_file.items():
+        append_known_hosts(file, added)
+        typer.echo(f"{count_things(len(added), 'key')} added to {file}", err=True)
     jumps = sorted({key.name for key in keys if key.is_jump})
     if jumps:
         typer.echo(f"Run the command again for the hosts behind {', '.join(jumps)}.", err=True)

@@ -18,6 +18,11 @@ def make_line(text: str | None, limit: int = 300) -> str:
     return " ".join(make_inert(text, limit).split()) if text else ""
 
 
+def count_things(number: int, thing: str) -> str:
+    """`1 host`, `3 hosts`."""
+    return f"{number} {thing}{'' if number == 1 else 's'}"
+
+
 def format_rate(value: float) -> str:
     """A rate with three or four significant digits: `0.123`, `1.23`, `12.3`, `123`, `1,234`, `12,340`."""
     if value >= 1000:

@@ -19,6 +19,24 @@ class Completed:
     """There was more on stdout than the limit."""
 
 
+@dataclass(frozen=True)
+class Route:
+    """How a host is reached. As text: `user@host:port, key SOURCE SHA256:… via JUMP`."""
+
+    address: str
+    """`user@host:port`, or `this machine`."""
+    key: str = ""
+    """Where the key that the host took comes from: a path, `agent (comment)`; empty before the connection."""
+    fingerprint: str = ""
+    """Of that key: `SHA256:…`."""
+    jumps: tuple[str, ...] = ()
+    """`host:port` of the jump hosts, the nearest first."""
+
+    def __str__(self) -> str:
+        key = f", key {self.key} {self.fingerprint}" if self.key else ""
+        return self.address + key + (f" via {', '.join(self.jumps)}" if self.jumps else "")
+
+
 class Transport(Protocol):
     """One host. Connects on the first `run`, and again after contact was lost.
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import IO
 
 from fleet.errors import ContactLost
-from fleet.transport.base import Completed
+from fleet.transport.base import Completed, Route
 from fleet.transport.capture import Capture
 from fleet.transport.deadline import Deadline
 from fleet.transport.faults import Place, contact_lost
@@ -30,8 +30,9 @@ class LocalTransport:
     def __init__(self, alias: str) -> None:
         self._place = Place(alias, "localhost", 0)
 
-    def describe(self) -> str:
-        return "this machine"
+    @property
+    def route(self) -> Route:
+        return Route("this machine")
 
     @property
     def warnings(self) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from fleet.model.inventory import Connection
-from fleet.transport.base import Transport
+from fleet.transport.base import Route, Transport
 
 
 class DescribedTransport(Transport, Protocol):
@@ -17,8 +17,9 @@ class DescribedTransport(Transport, Protocol):
         """Sentences about settings that matter and are not honoured."""
         ...
 
-    def describe(self) -> str:
-        """E.g. `lab@10.0.0.7:22, key ~/.ssh/id_ed25519 SHA256:…`; the key only once it is connected."""
+    @property
+    def route(self) -> Route:
+        """The way to the host; the key only once it is connected."""
         ...
 
 

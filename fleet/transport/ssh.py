@@ -14,7 +14,7 @@ import paramiko
 
 from fleet.errors import ContactLost, HostError
 from fleet.model.inventory import Connection
-from fleet.transport.base import Completed, quote_command
+from fleet.transport.base import Completed, Route, quote_command
 from fleet.transport.capture import Capture
 from fleet.transport.deadline import Deadline
 from fleet.transport.faults import Place, contact_lost, unreachable
@@ -62,14 +62,17 @@ class SshTransport:
         """Directives of ssh_config that matter and are not honoured, a sentence each."""
         return self.endpoint.warnings
 
-    def describe(self) -> str:
-        """`user@host:port, key SOURCE SHA256:… via JUMP`; the key only once the connection is made."""
+    @property
+    def route(self) -> Route:
+        """The way to the host; the key only once the connection is made."""
         end = self.endpoint
-        text = f"{end.user}@{self._place.address}"
-        if self._link is not None and self._link.accepted is not None:
-            text += f", key {self._link.accepted}"
-        via = ", ".join(Place(self._alias, j.host, j.port).address for j in end.jumps)
-        return text + (f" via {via}" if via else "")
+        accepted = self._link.accepted if self._link is not None else None
+        return Route(
+            address=f"{end.user}@{self._place.address}",
+            key=accepted.source if accepted else "",
+            fingerprint=str(accepted.key.fingerprint) if accepted else "",
+            jumps=tuple(Place(self._alias, jump.host, jump.port).address for jump in end.jumps),
+        )
 
     def run(
         self, argv: Sequence[str], *, stdin: bytes = b"", timeout_s: float, limit_bytes: int = 1 << 20

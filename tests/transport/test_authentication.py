@@ -141,7 +141,7 @@ class TestWithAgent:
         subprocess.run(["ssh-keygen", "-q", "-p", "-P", "", "-N", "secret", "-f", str(locked)], check=True)
         transport = open_ssh(sshd.connection(key=locked), sshd.known_hosts)
         assert transport.run(["true"], timeout_s=10).exit_status == 0
-        assert ", key agent (" in transport.describe()
+        assert ", key agent (" in str(transport.route)
 
     def test_full_agent_does_not_displace_the_chosen_key(
         self, sshd: Sshd, open_ssh: OpenTransport, tmp_path: Path

@@ -18,7 +18,7 @@ HERE = open_transport("localhost", Connection(kind="local"))
 
 def test_it_is_chosen_by_the_connection() -> None:
     assert isinstance(HERE, LocalTransport)
-    assert HERE.describe() == "this machine"
+    assert str(HERE.route) == "this machine"
 
 
 def test_argv_is_not_read_by_a_shell() -> None:

@@ -184,7 +184,7 @@ class TestJumps:
         data = os.urandom(3_000_000)
         assert transport.run(["cat"], stdin=data, timeout_s=20, limit_bytes=len(data)).stdout == data
         assert len(jump.descendants()) > 0, "the connection does go through the jump host"
-        assert transport.describe().endswith(f" via 127.1.0.1:{jump.port}")
+        assert str(transport.route).endswith(f" via 127.1.0.1:{jump.port}")
         with pytest.raises(Exception, match="did not end"):
             transport.run(["sleep", "9"], timeout_s=0.5)
         assert transport.run(["true"], timeout_s=10).exit_status == 0
@@ -231,7 +231,7 @@ class TestJumps:
         connection = self.config(write_config, jump, sshd, "Host gpu01", f"  {hops}", "Host *")
         transport = open_ssh(connection, known)
         assert transport.run(["echo", "in"], timeout_s=10).stdout == b"in\n"
-        assert transport.describe().endswith(f" via 127.1.0.1:{jump.port}, 127.1.0.2:{second.port}")
+        assert str(transport.route).endswith(f" via 127.1.0.1:{jump.port}, 127.1.0.2:{second.port}")
 
     def test_target_closed_or_jump_closed(
         self, sshd: Sshd, jump: Sshd, open_ssh: OpenTransport, write_config: Callable[..., Path]

@@ -170,13 +170,13 @@ def test_connects_once_and_again_after_close(sshd: Sshd, open_ssh: OpenTransport
 
 def test_description_names_user_address_and_key(sshd: Sshd, open_ssh: OpenTransport) -> None:
     transport = open_ssh(sshd.connection(), sshd.known_hosts)
-    assert transport.describe() == f"{sshd.user}@127.0.0.1:{sshd.port}"
+    assert str(transport.route) == f"{sshd.user}@127.0.0.1:{sshd.port}"
     transport.run(["true"], timeout_s=10)
-    assert f", key {sshd.key} SHA256:" in transport.describe()
+    assert f", key {sshd.key} SHA256:" in str(transport.route)
 
 
 def test_ipv6(start_sshd: Callable[..., Sshd], open_ssh: OpenTransport) -> None:
     sshd = start_sshd(host="::1")
     transport = open_ssh(sshd.connection(), sshd.known_hosts)
     assert transport.run(["echo", "six"], timeout_s=10).stdout == b"six\n"
-    assert f"@[::1]:{sshd.port}" in transport.describe()
+    assert f"@[::1]:{sshd.port}" in str(transport.route)

@@ -86,14 +86,15 @@ class Follower:
         """What this poll says of the end, and whether there is nothing more to wait for."""
         if state.ended:
             return None, True
-        if not state.present:
-            hint = "Somebody cleaned the work directory; run it again."
-            return Ending(HostStatus.LOST, Stage.RUN, "removed", "the job's directory is gone", hint), True
+        # First, for a work directory may not outlive a boot.
         if self.boot_id and state.boot_id and state.boot_id != self.boot_id:
             hint = "Look why it rebooted (journalctl -b -1 -e), then run it again."
             return Ending(
                 HostStatus.LOST, Stage.RUN, "reboot", "the machine rebooted while it was measured", hint
             ), True
+        if not state.present:
+            hint = "Somebody cleaned the work directory; run it again."
+            return Ending(HostStatus.LOST, Stage.RUN, "removed", "the job's directory is gone", hint), True
         return None, False
 
     def _tell(self, state: JobState) -> Generator[Event, None, None]:

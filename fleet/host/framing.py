@@ -70,6 +70,11 @@ class Shell:
         return completed.stdout, sections
 
 
+def read_count(text: str | None) -> int | None:
+    """The number, of a text of 1 to 18 decimal digits; None otherwise. `str.isdigit` alone also takes `²`."""
+    return int(text) if text and text.isascii() and text.isdigit() and len(text) < 19 else None
+
+
 def split_sections(nonce: str, output: bytes) -> tuple[Section, ...]:
     """Sections whose bodies are text. What comes before the first is not ours."""
     _, *chunks = (b"\n" + output).split(b"\n@@" + nonce.encode() + b" ")

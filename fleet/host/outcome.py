@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import signal
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from fleet.host.diagnosis import diagnose_launch
 from fleet.host.documents import DocumentError, parse_document
@@ -22,8 +23,7 @@ class ExitRecord(Record):
 
     job_id: str
     stage: Stage
-    reason: str
-    """`exited`, `deadline`, `cancelled`, `launch_failed`, `pull_failed` or `gone`."""
+    reason: Literal["exited", "deadline", "cancelled", "launch_failed", "pull_failed", "gone"]
     exit_status: int | None = None
     started_unix_s: int | None = None
     finished_unix_s: int
@@ -74,14 +74,17 @@ def build_outcome(
     """
     cells, problems = _read_cells(expected, files)
     record, trouble = _read(files, "exit.json", ExitRecord)
+    if record and record.job_id != expected.plan.job_id:
+        record, trouble = None, "exit.json is of another job"
     if trouble:
         problems.insert(0, trouble)
     system, trouble = _read(files, "system.json", SystemResult)
+    if system and (system.run_id, system.job_id) != (expected.run_id, expected.plan.job_id):
+        system, trouble = None, "system.json is of another job"
     if trouble and record and record.exit_status == 0:
         problems.append(trouble)
     if ending is None:
         ending = _judge(expected.plan, cells, problems, record, files)
-    seconds = record.finished_unix_s - record.started_unix_s if record and record.started_unix_s is not None else None
     return HostOutcome(
         alias=expected.plan.alias,
         job_id=expected.plan.job_id,
@@ -90,11 +93,18 @@ def build_outcome(
         reason=ending.reason,
         message=make_inert(ending.message, 600),
         hint=ending.hint,
-        job_s=seconds,
+        job_s=_read_duration(record),
         facts=facts,
         software=_read_software(expected.plan, system, files),
         cells=cells,
     )
+
+
+def _read_duration(record: ExitRecord | None) -> float | None:
+    """Seconds by the host's clock; None when it was set back meanwhile."""
+    if record is None or record.started_unix_s is None or record.finished_unix_s < record.started_unix_s:
+        return None
+    return record.finished_unix_s - record.started_unix_s
 
 
 def _judge(
@@ -113,7 +123,7 @@ def _judge(
     if problems:
         return Ending(HostStatus.RESULT_INVALID, Stage.COLLECT, "document", _join(problems), _INVALID_HINT)
     if record.exit_status or lost:
-        return _judge_exit(record, lost, len(cells), files)
+        return _judge_exit(plan, record, lost, files)
     failed = [cell for cell in cells if cell.failed]
     if not failed:
         return Ending(HostStatus.OK, Stage.RUN)
@@ -151,43 +161,39 @@ def _judge_interruption(plan: HostPlan, record: ExitRecord, files: Mapping[str, 
     return Ending(HostStatus.LOST, record.stage, "killed", "somebody removed the job while it ran", "Run it again.")
 
 
-def _judge_exit(record: ExitRecord, lost: int, planned: int, files: Mapping[str, bytes]) -> Ending:
+def _judge_exit(plan: HostPlan, record: ExitRecord, lost: int, files: Mapping[str, bytes]) -> Ending:
     """The payload itself failed: it ended without a document for every cell."""
     state, _ = _read(files, "container.json", ContainerState)
-    status = record.exit_status or 0
-    left = f"{lost} of {planned} cells were not measured"
+    status, last = record.exit_status or 0, _find_reason(files.get("log", b""))
+    left = f"{lost} of {len(plan.cells)} cells were not measured"
     if state and state.OOMKilled:
+        said = f"the kernel killed the payload for lack of memory; {left}"
         hint = "The container's memory limit or the machine's memory is too small for this suite."
-        return Ending(
-            HostStatus.FAILED,
-            Stage.RUN,
-            "oom_killed",
-            f"the kernel killed the payload for lack of memory; {left}",
-            hint,
-        )
+        return Ending(HostStatus.FAILED, Stage.RUN, "oom_killed", said, hint)
+    evidence = _find_launch_fault(status, last, state)
+    if evidence:
+        diagnosis = diagnose_launch(evidence, plan.settings.image)
+        return Ending(HostStatus.PREFLIGHT_FAILED, Stage.LAUNCH, *diagnosis)
+    if 128 < status <= 128 + signal.SIGRTMAX:
+        said = f"the payload was ended by {_name_signal(status - 128)}; {left}"
+        hint = "Somebody or something killed it: see the host's kernel log."
+        return Ending(HostStatus.FAILED, Stage.RUN, "killed", said, hint)
+    said = f"the payload ended with exit status {status}; {left}: {last}"
+    return Ending(HostStatus.FAILED, Stage.RUN, "payload_failed", said, "See `log` in the run's directory.")
+
+
+def _find_launch_fault(status: int, last: str, state: ContainerState | None) -> str:
+    """What says that the payload never began, in the engine's words; empty when it did."""
     if state and state.Error:
-        reason, message, hint = diagnose_launch(state.Error, "the container")
-        return Ending(HostStatus.PREFLIGHT_FAILED, Stage.LAUNCH, reason, message, hint)
+        return state.Error
     if status in {126, 127}:
-        reason, message, hint = diagnose_launch(f"executable file not found: {_find_reason(files.get('log', b''))}", "")
-        return Ending(HostStatus.PREFLIGHT_FAILED, Stage.LAUNCH, reason, message, hint)
-    last = _find_reason(files.get("log", b""))
-    if status > 128:
-        name = signal.Signals(status - 128).name if status - 128 in set(signal.Signals) else f"signal {status - 128}"
-        return Ending(
-            HostStatus.FAILED,
-            Stage.RUN,
-            "killed",
-            f"the payload was ended by {name}; {left}",
-            "Somebody or something killed it: see the host's kernel log.",
-        )
-    return Ending(
-        HostStatus.FAILED,
-        Stage.RUN,
-        "payload_failed",
-        f"the payload ended with exit status {status}; {left}: {last}",
-        "See `log` in the run's directory.",
-    )
+        return f"executable file not found: {last}"
+    # A program for another processor: the container starts, and the kernel refuses the program in it.
+    return last if re.match(r"exec .*: exec format error$", last) else ""
+
+
+def _name_signal(number: int) -> str:
+    return signal.Signals(number).name if number in set(signal.Signals) else f"signal {number}"
 
 
 def _find_reason(log: bytes) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fleet.errors import PreflightFailed
 from fleet.host.diagnosis import diagnose_engine
+from fleet.host.framing import read_count
 from fleet.host.probe import Probe
 from fleet.model.inventory import Settings
 from fleet.model.result import Stage
@@ -67,8 +68,9 @@ def check_workdir(alias: str, settings: Settings, probe: Probe) -> None:
     free = probe.facts.workdir_free_bytes
     if free is not None and free < MIN_FREE_BYTES:
         raise disk_full(alias, path, free)
-    inodes = [*probe.findings.text("inodes").split(), "", "", "", ""][3]
-    if inodes.isdigit() and 0 < int(inodes) < 64:
+    total, _, inodes = (read_count(word) for word in [*probe.findings.text("inodes").split(), "", "", "", ""][1:4])
+    # File systems that have no fixed number of them say 0 of 0.
+    if total and inodes is not None and inodes < 64:
         raise _fail(
             alias, "disk_full", f"only {inodes} inodes are free in {path}", "Remove files there, or set fleet_workdir."
         )

@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass, field
 
 from fleet.host.facts import Findings, read_facts
-from fleet.host.framing import Section, Shell
+from fleet.host.framing import Section, Shell, read_count
 from fleet.model.facts import HostFacts
 from fleet.model.inventory import Connection, Settings
 from fleet.model.result import Stage
@@ -55,12 +55,12 @@ def probe_host(shell: Shell, settings: Settings, *, payload_sha256: str = "", wo
 def read_probe(raw: bytes, sections: tuple[Section, ...], payload_sha256: str, midway_unix_s: float) -> Probe:
     """The sections, parsed. `midway_unix_s` is our clock in the middle of the round trip."""
     findings = Findings({section.name: section for section in sections})
-    uid, gid, *_ = [*findings.lines("id"), "", ""]
+    uid, gid = (read_count(line) for line in [*findings.lines("id"), "", ""][:2])
     return Probe(
         facts=read_facts(findings, midway_unix_s),
         findings=findings,
-        uid=int(uid) if uid.isdigit() else -1,
-        gid=int(gid) if gid.isdigit() else -1,
+        uid=-1 if uid is None else uid,
+        gid=-1 if gid is None else gid,
         payload_present=bool(payload_sha256) and findings.text("payload") == payload_sha256,
         raw=raw,
     )

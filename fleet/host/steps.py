@@ -6,9 +6,11 @@ import json
 import re
 from dataclasses import dataclass
 
+from pydantic import Field
+
 from fleet.errors import Busy, ContactLost, PreflightFailed, ResultInvalid
 from fleet.host.documents import DocumentError, parse_document
-from fleet.host.framing import Section, Shell, read_script
+from fleet.host.framing import Section, Shell, read_count, read_script
 from fleet.host.preflight import disk_full
 from fleet.model.base import Record
 from fleet.model.inventory import Settings
@@ -60,7 +62,7 @@ class ProgressFile(Record):
 
     index: int | None
     """Place of the current cell; None between cells."""
-    done: int
+    done: int = Field(ge=0)
 
 
 @dataclass(frozen=True)
@@ -117,7 +119,7 @@ def _refuse(alias: str, answer: Section, workdir: str) -> Busy | PreflightFailed
             "Wait for it to end, then run again.",
         )
     if answer.name == "disk_full":
-        return disk_full(alias, workdir, int(words) << 10 if words.isdigit() else 0)
+        return disk_full(alias, workdir, (read_count(words) or 0) << 10)
     sentences = {
         "not_writable": f"cannot write to the work directory {workdir}",
         "not_written": f"the {words} could not be written to {workdir}",
@@ -143,7 +145,7 @@ def poll_job(shell: Shell, job: HostJob) -> JobState:
     """
     _, sections = shell.read("poll", [job.directory], stage=Stage.RUN, timeout_s=POLL_TIMEOUT_S)
     found = {section.name: " ".join(section.words) for section in sections}
-    stage, elapsed = found.get("stage", ""), found.get("elapsed", "")
+    stage = found.get("stage", "")
     try:
         progress = parse_document(found.get("progress", "").encode(), ProgressFile)
     except DocumentError:
@@ -154,7 +156,7 @@ def poll_job(shell: Shell, job: HostJob) -> JobState:
         ended=found.get("exit") == "yes",
         supervised=found.get("supervisor") == "alive",
         stage=Stage(stage) if stage in set(Stage) else None,
-        elapsed_s=float(elapsed) if elapsed.isdigit() else 0.0,
+        elapsed_s=float(read_count(found.get("elapsed")) or 0),
         progress=progress,
     )
 
@@ -191,10 +193,11 @@ def collect_job(shell: Shell, job: HostJob, cells: int) -> dict[str, bytes]:
         head, _, rest = rest.partition(b"\n")
         if head in {b"end", b"absent"}:
             return files
-        size, _, name = head.decode(errors="replace").partition(" ")
-        if not size.isdigit() or not _NAME.fullmatch(name) or not rest[int(size) :].startswith(mark):
+        count, _, name = head.decode(errors="replace").partition(" ")
+        size = read_count(count)
+        if size is None or not _NAME.fullmatch(name) or rest[size : size + len(mark)] != mark:
             break
-        files[name], rest = rest[: int(size)], rest[int(size) + len(mark) :]
+        files[name], rest = rest[:size], rest[size + len(mark) :]
     if completed.truncated or head:
         raise ResultInvalid(
             shell.alias,

@@ -57,4 +57,6 @@ def _choose_gpus(settings: Settings) -> list[str]:
 
 
 def _mount(source: str, target: str, *, read_only: bool) -> list[str]:
-    return ["--mount", f"type=bind,source={source},target={target}{',readonly' if read_only else ''}"]
+    """A bind mount. The client reads the word as one line of CSV, and a home's path may hold a comma."""
+    quoted = '"source=' + source.replace('"', '""') + '"'
+    return ["--mount", f"type=bind,{quoted},target={target}{',readonly' if read_only else ''}"]

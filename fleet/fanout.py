@@ -71,11 +71,14 @@ class Fanout(Generic[Event]):
             self._dismiss()
 
     def _dismiss(self) -> None:
-        """No worker takes up a job any more."""
+        """No worker takes up a job any more, and what the waiting ones hold is let go of."""
         self._new.clear()
         with self._changed:
             self._left = 0
+            waiting, self._paused = self._paused, []
             self._changed.notify_all()
+        for _, _, job in waiting:
+            job.close()
 
     def _end_pauses(self) -> None:
         with self._changed:

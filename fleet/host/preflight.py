@@ -76,10 +76,11 @@ def check_workdir(alias: str, settings: Settings, probe: Probe) -> None:
         )
 
 
-def disk_full(alias: str, path: str, free_bytes: int) -> PreflightFailed:
+def disk_full(alias: str, path: str, free_bytes: int, stage: Stage = Stage.PROBE) -> PreflightFailed:
     """The error for too little space."""
-    return _fail(
+    return PreflightFailed(
         alias,
+        stage,
         "disk_full",
         f"only {free_bytes / (1 << 20):.1f} MiB are free in {path}; a job needs {MIN_FREE_BYTES >> 20} MiB",
         "Free some space there, or set fleet_workdir to a directory on another file system.",

@@ -119,7 +119,7 @@ def _refuse(alias: str, answer: Section, workdir: str) -> Busy | PreflightFailed
             "Wait for it to end, then run again.",
         )
     if answer.name == "disk_full":
-        return disk_full(alias, workdir, (read_count(words) or 0) << 10)
+        return disk_full(alias, workdir, (read_count(words) or 0) << 10, Stage.START)
     sentences = {
         "not_writable": f"cannot write to the work directory {workdir}",
         "not_written": f"the {words} could not be written to {workdir}",

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pytest
+from pydantic import Field
 
 from fleet.host.documents import DocumentError, parse_document
 from fleet.model.base import Record
@@ -17,7 +20,7 @@ class Sample(Record):
     ratio: float = 0.0
     inner: Inner = Inner()
     words: tuple[str, ...] = ()
-    table: dict[str, str] = {}
+    table: Mapping[str, str] = Field(default_factory=dict)
 
 
 def test_a_good_document_is_read_and_what_is_newer_is_left_out() -> None:

@@ -1,4 +1,5 @@
-"""What nvidia-smi prints, in the words of drivers old and new, well and broken."""
+"""What nvidia-smi prints. There is no GPU here: the tables have the columns, the units and the words that drivers of
+these generations are publicly reported to print; the values are made up where no report gives them."""
 
 from __future__ import annotations
 
@@ -12,12 +13,12 @@ from fleet.store.rundir import Store
 from tests.conftest import LabHosts, RunFleet
 from tests.lab.inventory import write_inventory
 
-RECORDED = Path(__file__).with_name("recorded")
+TABLES = Path(__file__).with_name("smi")
 MIB = 1 << 20
 
 
-def read_recorded(name: str) -> tuple[Gpu, ...]:
-    return read_gpus((RECORDED / f"smi-{name}.csv").read_text().strip())
+def read_table(name: str) -> tuple[Gpu, ...]:
+    return read_gpus((TABLES / f"{name}.csv").read_text().strip())
 
 
 H100 = Gpu(
@@ -39,14 +40,14 @@ H100 = Gpu(
 
 
 def test_a_new_driver() -> None:
-    first, second = read_recorded("driver-595-h100")
+    first, second = read_table("driver-595-h100")
 
     assert first == H100
     assert (second.index, second.power_limit_w, second.mig) == (1, 700.0, "Enabled")
 
 
 def test_a_geforce_has_neither_ecc_nor_mig() -> None:
-    (gpu,) = read_recorded("driver-535-geforce")
+    (gpu,) = read_table("driver-535-geforce")
 
     assert (gpu.name, gpu.memory_bytes) == ("NVIDIA GeForce RTX 3070", 8192 * MIB)
     assert (gpu.power_limit_w, gpu.power_default_w, gpu.power_max_w) == (200.0, 220.0, 240.0)
@@ -54,14 +55,14 @@ def test_a_geforce_has_neither_ecc_nor_mig() -> None:
 
 
 def test_an_old_driver_knows_less() -> None:
-    (gpu,) = read_recorded("driver-390-kepler")
+    (gpu,) = read_table("driver-390-kepler")
 
     assert (gpu.name, gpu.clock_sm_max_mhz, gpu.clock_mem_max_mhz) == ("GeForce GT 730", 901.0, 900.0)
     assert (gpu.power_limit_w, gpu.ecc, gpu.mig) == (None, None, None)
 
 
 def test_a_broken_gpu_is_listed_with_what_is_known_whatever_the_columns_order() -> None:
-    whole, broken, worse = read_recorded("requires-reset")
+    whole, broken, worse = read_table("requires-reset")
 
     assert whole == Gpu(
         index=0,
@@ -84,7 +85,7 @@ def test_a_broken_gpu_is_listed_with_what_is_known_whatever_the_columns_order() 
         " driver is installed and running.",
         "Failed to initialize NVML: Driver/library version mismatch\nNVML library version: 550.54",
         'Field "mig.mode.current" is not a valid field to query.\n',
-        "Unable to determine the device handle for GPU 0000:01:00.0: GPU is lost.  Reboot the system to recover this GPU",
+        "Unable to determine the device handle for GPU 0000:01:00.0: GPU is lost.  Reboot the system to recover it",
         "index, name\n0\n1, a, b\n",
         'index, name\n"0, unterminated',
     ],
@@ -116,7 +117,7 @@ def test_the_gpus_of_a_host_are_in_its_outcome(
     lab_hosts: LabHosts, run_fleet: RunFleet, workspace: Path, tmp_path: Path
 ) -> None:
     replay = tmp_path / "nvidia-smi"
-    replay.write_text(REPLAY.format(table=(RECORDED / "smi-driver-390-kepler.csv").read_text()))
+    replay.write_text(REPLAY.format(table=(TABLES / "driver-390-kepler.csv").read_text()))
     (host,) = lab_hosts(1, nvidia_smi=replay)
     inventory = write_inventory(workspace / "lab.yaml", [host])
     (workspace / "suite.yaml").write_text(SUITE)

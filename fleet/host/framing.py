@@ -24,8 +24,10 @@ class Section:
 
 @cache
 def read_script(name: str) -> str:
-    """The text of `scripts/<name>.sh`."""
-    return files("fleet.host").joinpath("scripts", f"{name}.sh").read_text()
+    """The text of `scripts/<name>.sh`, after that of what it calls."""
+    folder = files("fleet.host").joinpath("scripts")
+    names = ["processes", name] if name in {"cancel", "clean", "supervise"} else [name]
+    return "".join(folder.joinpath(f"{part}.sh").read_text() for part in names)
 
 
 @dataclass(frozen=True)

@@ -123,6 +123,7 @@ def _refuse(alias: str, answer: Section, workdir: str) -> Busy | PreflightFailed
     sentences = {
         "not_writable": f"cannot write to the work directory {workdir}",
         "not_written": f"the {words} could not be written to {workdir}",
+        "not_lockable": f"the file system of the work directory {workdir} knows no locks",
         "corrupt": "the payload did not arrive as it was sent (its sha256 differs)",
         "lock_unreadable": f"{words} is not a file that can be read",
     }
@@ -184,7 +185,7 @@ def collect_job(shell: Shell, job: HostJob, cells: int) -> dict[str, bytes]:
         ResultInvalid: what came is not what the script prints.
     """
     limit = (cells + 10) * MAX_FILE_BYTES
-    arguments = [job.directory, str(MAX_FILE_BYTES)]
+    arguments = [job.directory, str(MAX_FILE_BYTES), str(cells)]
     nonce, completed = shell.run("collect", arguments, timeout_s=COLLECT_TIMEOUT_S, limit_bytes=limit)
     mark = b"\n@@" + nonce.encode() + b" "
     files: dict[str, bytes] = {}

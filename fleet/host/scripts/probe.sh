@@ -57,7 +57,10 @@ case $runtime in
 esac
 
 section tools
-for tool in flock setsid sha256sum dd mktemp; do command -v $tool >/dev/null 2>&1 || printf '%s\n' $tool; done
+# All that these scripts call, but for what only describes the machine.
+needed='cat chmod chown date dd df env find flock grep head id ln ls mkdir mv readlink rm rmdir sed setsid sha256sum'
+needed=$needed' sleep tail touch uname wc'
+for tool in $needed; do command -v "$tool" >/dev/null 2>&1 || printf '%s\n' "$tool"; done
 
 if [ -n "$workdir" ]; then
   case $workdir in '~') workdir=$HOME ;; '~/'*) workdir=$HOME/${workdir#??} ;; esac

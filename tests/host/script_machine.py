@@ -22,6 +22,7 @@ from fleet.model.suite import Rules
 from fleet.runtime.base import HostJob
 from fleet.transport.base import Completed
 from fleet.transport.local import LocalTransport
+from tests.lab.engine import DOCKER_HOST, SOCKET
 
 RULES = Rules(warmup_steps=1, steps=2, max_s=5, cell_timeout_s=3600)
 
@@ -65,8 +66,9 @@ class Machine:
         shell = shutil.which(self.shell)
         assert shell is not None
         words = ["unshare", "--mount", "sh", "-c", ENTER, "sh", str(self.tmp), os.path.realpath(shell)]
-        words += ["setpriv", f"--reuid={self.uid}", f"--regid={self.uid}", "--clear-groups"] if self.uid else []
-        words += ["/usr/bin/env", f"PATH={self.path}", f"HOME={self.tmp}"]
+        group = SOCKET.stat().st_gid if SOCKET.exists() else self.uid
+        words += ["setpriv", f"--reuid={self.uid}", f"--regid={self.uid}", f"--groups={group}"] if self.uid else []
+        words += ["/usr/bin/env", f"PATH={self.path}", f"HOME={self.tmp}", f"DOCKER_HOST={DOCKER_HOST}"]
         return self.local.run([*words, *argv], stdin=stdin, timeout_s=timeout_s, limit_bytes=limit_bytes)
 
     def close(self) -> None:
@@ -82,13 +84,17 @@ class Machine:
 
 @dataclass(frozen=True)
 class ScriptedJob:
-    """A native job whose payload is a shell script: the scripts on the host do not know what they run."""
+    """A job whose payload is a script: what is on the host does not know what it runs.
+
+    Native it is a shell script; in a container of `image`, one for Python.
+    """
 
     machine: Machine
     workdir: Path
     payload: bytes
     number: int = 1
     deadline_s: float = 60
+    image: str = ""
 
     @property
     def shell(self) -> Shell:
@@ -96,7 +102,9 @@ class ScriptedJob:
 
     @property
     def settings(self) -> Settings:
-        return Settings(runtime="native", python="/bin/sh", workdir=str(self.workdir))
+        if not self.image:
+            return Settings(runtime="native", python="/bin/sh", workdir=str(self.workdir))
+        return Settings(image=self.image, devices="cpu", ipc="private", ulimits={}, workdir=str(self.workdir))
 
     @property
     def task(self) -> Task:

@@ -72,6 +72,8 @@ def test_starting_again_changes_nothing(machine: Machine, workdir: Path) -> None
         thread.start()
     for thread in threads:
         thread.join()
+    # No moment passes between the answer and the supervisor, in which a poll would start it again.
+    assert poll_job(job.shell, job.job).supervised
     job.start()
     wait_for(lambda: runs(job))
     job.start(push=False)
@@ -201,6 +203,7 @@ def test_a_disk_that_fills_up_does_not_cost_the_ending(machine: Machine, workdir
         record = job.wait()
 
         assert (record["reason"], record["exit_status"]) == ("exited", 7)
+        assert collect_job(job.shell, job.job, 0)["log"] == b"much\n"
         assert clean_job(job.shell, job.job, job.settings)
     finally:
         subprocess.run(["umount", "--lazy", str(workdir)], check=True)

@@ -8,8 +8,9 @@ pid=
 { read -r pid <pid; } 2>/dev/null
 case $pid in '' | *[!0-9]*) ;; *) kill "$pid" 2>/dev/null ;; esac
 case $3 in
-  # It may not heed; what waits for that goes with the job.
-  native) (export FLEET_JOB="${2##*/}:"; /bin/sh -c 'sleep 10'; kill_marked "FLEET_WORK=${2##*/}:") </dev/null >/dev/null 2>&1 & ;;
+  native)
+    # It may not heed. Whoever waits for that bears the job's mark too, and goes with the job.
+    (FLEET_JOB=${2##*/}: /bin/sh -c 'sleep 10'; kill_marked "FLEET_WORK=${2##*/}:") </dev/null >/dev/null 2>&1 & ;;
   *) "$3" kill "$4" >/dev/null 2>&1 ;;
 esac
 printf '\n@@%s cancelled\n' "$1"

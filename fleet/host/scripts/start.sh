@@ -37,8 +37,9 @@ prepare() {
   # The container's user is ours, but for root: nobody reads the spec and writes the results.
   chmod 444 "$job/spec.json"
   if [ "$(id -u)" -eq 0 ]; then chown 65534:65534 "$job/out" || refuse not_writable; fi
-  # How it ended must fit even on a disk that is full by then.
-  printf '%1023s\n' '' >"$job/exit.tmp" && echo none >"$job/status" && : >"$job/alive" || refuse not_written record
+  # How it ended must fit even on a disk that is full by then; so should its log, in the place of the reserve.
+  printf '%1023s\n' '' >"$job/exit.tmp" && echo none >"$job/status" && : >"$job/alive" &&
+    head -c 307200 /dev/zero >"$job/reserve" 2>/dev/null || refuse not_written record
   # The last of all: where it is, all is.
   printf '%s\n' "$supervisor" >"$job/supervise.tmp" && mv "$job/supervise.tmp" "$job/supervise.sh" ||
     refuse not_written supervisor

@@ -102,6 +102,7 @@ run_in_container() {
   esac
   enter run
   wait_for_container
+  rm -f reserve
   found=$("$runtime" container inspect --format '{{json .State}}' "$name" 2>/dev/null)
   printf '%s\n' "$found" >container.json
   "$runtime" image inspect --format '{"id":{{json .Id}},"repo_digests":{{json .RepoDigests}}}' \
@@ -124,7 +125,7 @@ run_native() {
       if [ -e cancel ]; then kill $child; fi
       wait $child
       printf '%-4s\n' $? 1<>status
-      rm -f pid
+      rm -f pid reserve
       kill_marked "FLEET_WORK=$id:"
     } 8>&- | tail -c 262144 >log 8>&-
   fi

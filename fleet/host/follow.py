@@ -66,12 +66,13 @@ class Follower:
             try:
                 self._cancel_if_asked()
                 state = poll_job(self.shell, self.job)
-                self._silent_since = None
                 ending, done = self._read_end(state)
                 if done:
                     return ending
                 if not state.supervised and not state.ended:
                     start_job(self.shell, self.task, self.settings, self.job, push=False)
+                # Only now: a host that answers and cannot take its job up again is not waited for until the deadline.
+                self._silent_since = None
                 yield from self._tell(state)
             except GivenUp:
                 raise

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from fleet.host.framing import Shell
-from fleet.host.steps import Task, start_job
+from fleet.host.steps import Task, poll_job, start_job
 from fleet.model.inventory import Connection, Settings
 from fleet.model.plan import HostPlan
 from fleet.model.suite import Rules
@@ -136,13 +136,20 @@ class ScriptedJob:
     def start(self, *, push: bool = True) -> None:
         start_job(self.shell, self.task, self.settings, self.job, push=push)
 
-    def wait(self, timeout_s: float = 20) -> dict[str, object]:
+    def wait(self, timeout_s: float = 60) -> dict[str, object]:
         """exit.json, once it is there; what still runs of the job by then is a fault."""
         wait_for((self.directory / "exit.json").exists, timeout_s)
-        wait_for(lambda: not self.find_processes(), 2)
+        wait_for(lambda: not self.find_processes(), 10)
         record = json.loads((self.directory / "exit.json").read_bytes())
         assert isinstance(record, dict)
         return record
+
+    def take_up(self) -> bool:
+        """What the follower does at every poll; whether the job is watched or has ended."""
+        state = poll_job(self.shell, self.job)
+        if not state.supervised and not state.ended:
+            self.start(push=False)
+        return state.supervised or state.ended
 
     def find_processes(self) -> list[str]:
         """Command lines of all that runs of this job: it has the job's directory or mark about it."""
@@ -165,7 +172,7 @@ class ScriptedJob:
         return subprocess.run(["flock", "-n", str(self.machine.tmp / "fleet.lock"), "true"]).returncode == 0
 
 
-def wait_for(what: Callable[[], object], timeout_s: float = 20) -> None:
+def wait_for(what: Callable[[], object], timeout_s: float = 60) -> None:
     """Until it is true."""
     end = time.monotonic() + timeout_s
     while not what():

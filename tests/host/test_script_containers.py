@@ -82,7 +82,7 @@ def test_a_container_ends_at_its_deadline(ground: Path, tensorflow_image: str, s
         assert not job.is_free()
         with pytest.raises(Busy, match="me@there"):
             ScriptedJob(job.machine, job.workdir, SLOW, 2, 60, tensorflow_image).start()
-        job.start(push=False)
+        wait_for(job.take_up)
     record = job.wait()
 
     assert record["reason"] == "deadline"
@@ -119,8 +119,7 @@ def test_a_registry_that_hangs_can_be_cancelled(ground: Path, killed: bool) -> N
         if killed:
             job.kill_supervisor()
             assert not job.is_free()
-            job.start(push=False)
-            wait_for(lambda: poll_job(job.shell, job.job).supervised)
+            wait_for(job.take_up)
         cancel_job(job.shell, job.job, job.settings)
 
         assert job.wait()["reason"] == "cancelled"
@@ -135,8 +134,8 @@ def test_a_supervisor_killed_anywhere_loses_nothing(ground: Path, tensorflow_ima
         supervisor = [line for line in job.find_processes() if "supervise.sh" in line]
         if supervisor:
             os.kill(int(supervisor[0].split()[0]), signal.SIGKILL)
-        job.start(push=False)
-    wait_for((job.directory / "out" / "ran").exists)
+        wait_for(job.take_up)
+    wait_for(lambda: job.take_up() and (job.directory / "out" / "ran").exists())
     (job.directory / "out" / "go").touch()
     record = job.wait()
 

@@ -59,7 +59,7 @@ def test_planted_files_are_left_or_cut_off(job: ScriptedJob, planted: str) -> No
     files = collect_job(job.shell, job.job, 1)
     state = poll_job(job.shell, job.job)
 
-    assert time.monotonic() - before < 3
+    assert time.monotonic() - before < 10
     assert state.progress is None
     assert state.ended
     if planted == "hole":

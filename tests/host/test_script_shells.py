@@ -11,7 +11,7 @@ import pytest
 
 from fleet.host.framing import Shell, read_script
 from fleet.host.probe import Probe, probe_host
-from fleet.host.steps import cancel_job, clean_job, collect_job, poll_job
+from fleet.host.steps import cancel_job, clean_job, collect_job
 from tests.host.script_machine import Machine, ScriptedJob, make_workdir, take_ground, wait_for
 
 pytestmark = pytest.mark.needs("root", "unshare", "setpriv", "flock")
@@ -77,8 +77,7 @@ def test_a_killed_supervisor_and_a_cancel_under_every_shell(ground: Path, shell:
     job.start()
     wait_for((job.directory / "out" / "up").exists)
     job.kill_supervisor()
-    job.start(push=False)
-    wait_for(lambda: poll_job(job.shell, job.job).supervised)
+    wait_for(job.take_up)
     cancel_job(job.shell, job.job, job.settings)
 
     assert job.wait()["reason"] == "cancelled"

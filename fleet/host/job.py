@@ -102,6 +102,8 @@ class Job:
             raise Unreachable(error.host, Stage.PROBE, error.reason, error.message, error.hint) from error
         self._facts = probe.facts
         self.keep(self._alias, {"probe": probe.raw})
+        for warning in self.transport.warnings:
+            yield HostNotice(alias=self._alias, message=warning)
         check_tools(self._alias, probe)
         check_runtime(self._alias, self._settings, probe)
         check_workdir(self._alias, self._settings, probe)

@@ -5,10 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from fleet.errors import ContactLost
-from fleet.transport.base import Completed
+from fleet.transport.base import Completed, Route
 
 
-class HostileHost:
+class _Double:
+    """What no test asks for."""
+
+    warnings = ()
+    route = Route("bench@192.0.2.1:22")
+
+    def close(self) -> None:
+        """There is no connection."""
+
+
+class HostileHost(_Double):
     """A transport whose host answers every script with bytes of its own; `{nonce}` in them is the script's."""
 
     def __init__(self, *answers: bytes, exit_status: int = 0, stderr: bytes = b"", truncated: bool = False) -> None:
@@ -25,11 +35,8 @@ class HostileHost:
         answer = self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
         return Completed(status, answer.replace(b"{nonce}", argv[4].encode()), stderr, truncated)
 
-    def close(self) -> None:
-        """There is no connection."""
 
-
-class SilentHost:
+class SilentHost(_Double):
     """A transport that has lost its host, until `answers` is called in its place."""
 
     def __init__(self, answers: Callable[..., Completed] | None = None) -> None:
@@ -41,6 +48,3 @@ class SilentHost:
         if self._answers is None:
             raise ContactLost("gpu01", "run", "timeout", "the connection broke")
         return self._answers(argv, stdin=stdin, timeout_s=timeout_s, limit_bytes=limit_bytes)
-
-    def close(self) -> None:
-        """There is no connection."""

@@ -20,7 +20,7 @@ from fleet.model.inventory import Connection, Settings
 from fleet.model.plan import HostPlan
 from fleet.model.suite import Rules
 from fleet.runtime.base import HostJob
-from fleet.transport.base import Completed
+from fleet.transport.base import Completed, Route
 from fleet.transport.local import LocalTransport
 from tests.lab.engine import DOCKER_HOST, SOCKET
 
@@ -74,8 +74,9 @@ class Machine:
     def close(self) -> None:
         """There is nothing to let go of."""
 
-    def describe(self) -> str:
-        return "a part of this machine"
+    @property
+    def route(self) -> Route:
+        return self.local.route
 
     @property
     def warnings(self) -> tuple[str, ...]:

@@ -101,6 +101,7 @@ class Unreliable:
 
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
+        self.warnings, self.route = transport.warnings, transport.route
         self.silent = self.rebooted = False
         self.calls = 0
         self.lose_after: set[int] = set()

@@ -6,50 +6,13 @@ import re
 import signal
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
 
 from fleet.host.diagnosis import diagnose_launch
-from fleet.host.documents import DocumentError, parse_document
-from fleet.model.base import Record
+from fleet.host.results import ContainerState, ExitRecord, Expectation, ImageRecord, read_cells, read_document
 from fleet.model.facts import HostFacts, Software
 from fleet.model.plan import HostPlan
 from fleet.model.result import CellResult, CellStatus, HostOutcome, HostStatus, Stage, SystemResult
-from fleet.model.suite import Cell
 from fleet.model.text import make_inert
-
-
-class ExitRecord(Record):
-    """`exit.json`: how the supervisor saw the job end."""
-
-    job_id: str
-    stage: Stage
-    reason: Literal["exited", "deadline", "cancelled", "launch_failed", "pull_failed", "gone"]
-    exit_status: int | None = None
-    started_unix_s: int | None = None
-    finished_unix_s: int
-
-
-class ContainerState(Record):
-    """The part of `docker inspect` that is needed."""
-
-    OOMKilled: bool = False
-    Error: str = ""
-
-
-class ImageRecord(Record):
-    """What really ran."""
-
-    id: str
-    repo_digests: list[str] | None = None
-
-
-@dataclass(frozen=True)
-class Expectation:
-    """What documents of this job must say of themselves."""
-
-    plan: HostPlan
-    run_id: str
-    payload_sha256: str
 
 
 @dataclass(frozen=True)
@@ -72,13 +35,13 @@ def build_outcome(
         files: what was collected, by name.
         ending: what is already known to have gone wrong with the host; None leaves it to the files.
     """
-    cells, problems = _read_cells(expected, files)
-    record, trouble = _read(files, "exit.json", ExitRecord)
+    cells, problems = read_cells(expected, files)
+    record, trouble = read_document(files, "exit.json", ExitRecord)
     if record and record.job_id != expected.plan.job_id:
         record, trouble = None, "exit.json is of another job"
     if trouble:
         problems.insert(0, trouble)
-    system, trouble = _read(files, "system.json", SystemResult)
+    system, trouble = read_document(files, "system.json", SystemResult)
     if system and (system.run_id, system.job_id) != (expected.run_id, expected.plan.job_id):
         system, trouble = None, "system.json is of another job"
     if trouble and record and record.exit_status == 0:
@@ -163,7 +126,7 @@ def _judge_interruption(plan: HostPlan, record: ExitRecord, files: Mapping[str, 
 
 def _judge_exit(plan: HostPlan, record: ExitRecord, lost: int, files: Mapping[str, bytes]) -> Ending:
     """The payload itself failed: it ended without a document for every cell."""
-    state, _ = _read(files, "container.json", ContainerState)
+    state, _ = read_document(files, "container.json", ContainerState)
     status, last = record.exit_status or 0, _find_reason(files.get("log", b""))
     left = f"{lost} of {len(plan.cells)} cells were not measured"
     if state and state.OOMKilled:
@@ -203,69 +166,11 @@ def _find_reason(log: bytes) -> str:
     return (telling or lines or ["it printed nothing"])[-1][:300]
 
 
-def _read_cells(expected: Expectation, files: Mapping[str, bytes]) -> tuple[tuple[CellResult, ...], list[str]]:
-    """One result for every planned cell, and what was wrong with documents."""
-    results, problems = [], []
-    for index, cell in enumerate(expected.plan.cells):
-        name = f"cells/{index:03d}.json"
-        result, problem = _read(files, name, CellResult) if name in files else (None, None)
-        if result:
-            problem = _check_cell(expected, index, cell, result)
-        if problem:
-            problems.append(f"{name}: {problem}" if result else problem)
-        results.append(result if result and not problem else _lose_cell(expected, index, cell, problem))
-    return tuple(results), problems
-
-
-def _check_cell(expected: Expectation, index: int, cell: Cell, result: CellResult) -> str | None:
-    """Whether the document is of this cell of this job, and says what it must."""
-    wanted = (expected.run_id, expected.plan.job_id, expected.plan.alias, expected.payload_sha256, index, cell)
-    if (result.run_id, result.job_id, result.alias, result.payload_sha256, result.index, result.cell) != wanted:
-        return "it is of another job or cell"
-    if result.status == CellStatus.OK:
-        if result.timing is None or result.throughput is None:
-            return "it says ok and has no timing"
-        if result.throughput.images_per_s <= 0 or result.timing.steps < 1:
-            return "it says ok and has no throughput"
-    return None
-
-
-def _lose_cell(expected: Expectation, index: int, cell: Cell, problem: str | None) -> CellResult:
-    return CellResult(
-        schema_="fleet.result/1",
-        kind="cell",
-        protocol=0,
-        payload_sha256=expected.payload_sha256,
-        run_id=expected.run_id,
-        job_id=expected.plan.job_id,
-        alias=expected.plan.alias,
-        index=index,
-        cell_id=cell.id,
-        cell=cell,
-        status=CellStatus.LOST,
-        stage="start",
-        reason="document_invalid" if problem else "no_document",
-        message=make_inert(problem, 300) if problem else "the job ended before this cell",
-        started_unix_s=0,
-        duration_s=0,
-    )
-
-
-def _read(files: Mapping[str, bytes], name: str, kind: type[Any]) -> tuple[Any | None, str | None]:
-    """The document and None, or None and what is wrong."""
-    if name not in files:
-        return None, f"{name} is missing"
-    try:
-        return parse_document(files[name], kind), None
-    except DocumentError as error:
-        return None, f"{name} cannot be read: {error}"
-
-
 def _read_software(plan: HostPlan, system: SystemResult | None, files: Mapping[str, bytes]) -> Software | None:
     """The payload's own view, and which image it really was."""
     if plan.settings.runtime == "native":
         return system.software.model_copy(update={"runtime": "native"}) if system else None
-    image, _ = _read(files, "image.json", ImageRecord)
+    image, _ = read_document(files, "image.json", ImageRecord)
     digests = [d.rpartition("@")[2] for d in (image.repo_digests or [])] if image else []
     seen = {
         "runtime": plan.settings.runtime,

@@ -16,7 +16,7 @@ from fleet.host.framing import Shell
 from fleet.host.steps import Task
 from fleet.model.event import HostNotice, HostProgress
 from fleet.model.inventory import Settings
-from fleet.model.result import HostStatus, Stage
+from fleet.model.result import CellStatus, HostStatus, Stage
 from fleet.model.suite import Rules
 from fleet.runtime.base import HostJob
 from fleet.transport.base import Completed, Transport
@@ -120,6 +120,7 @@ def test_a_host_that_falls_silent_is_given_up_and_told_where_to_look(watch: Watc
     assert (outcome.status, outcome.stage, outcome.reason) == (HostStatus.CONTACT_LOST, Stage.RUN, "timeout")
     assert "not answered for 1 s: nothing came for 5 s" in outcome.message
     assert outcome.hint == f"The job may still be running there: its directory is {watched.directory}."
+    assert {cell.status for cell in outcome.cells} == {CellStatus.LOST}
     assert time.monotonic() - begin < 10
     assert len(watched.notices) == 1
     assert watched.directory.exists(), "nothing is cleaned on a host that may still measure"

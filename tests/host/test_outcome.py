@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from fleet.host.outcome import Ending, Expectation, build_outcome
+from fleet.host.outcome import Ending, build_outcome
+from fleet.host.results import Expectation
 from fleet.model.result import HostOutcome
 from fleet.model.result import HostStatus as H
 from fleet.model.result import Stage as S

@@ -6,6 +6,7 @@ The texts are those of Docker Engine 20.10 to 28, containerd and the NVIDIA Cont
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from fleet.model.text import make_inert
@@ -31,8 +32,7 @@ _KNOWN = (
         r'could not select device driver "\w*" with capabilities: \[\[gpu\]\]|no known gpu vendor found',
         "toolkit_missing",
         "docker cannot hand out GPUs: the NVIDIA Container Toolkit is missing",
-        "Install nvidia-container-toolkit, run `nvidia-ctk runtime configure`, restart docker; "
-        "for a host without GPUs set fleet_devices: cpu.",
+        "Install nvidia-container-toolkit, run `nvidia-ctk runtime configure`, restart docker.",
     ),
     _Known(
         r"(unknown or invalid runtime name|unknown runtime specified):? nvidia",
@@ -80,33 +80,33 @@ _KNOWN = (
         # Before the missing image: "no matching manifest for … : not found".
         r"no matching manifest for|no match for platform in manifest|exec format error",
         "wrong_architecture",
-        "the image is not built for this host's processor",
+        "the image {image} is not built for this host's processor",
         "Set fleet_image to one that is.",
     ),
     _Known(
         r"manifest unknown|manifest for .* not found|repository .*does not exist"
         r"|pull access denied|name unknown|no such image|failed to resolve reference .*: not found",
         "image_not_found",
-        "the image is not on the host and no registry gives it",
+        "the image {image} is not on the host and no registry gives it",
         "Check fleet_image, its tag and the right to pull it; or load it there with docker load.",
     ),
     _Known(
         r"unauthorized|authentication required|\b(401|403 forbidden)\b|(?<!permission )(?<!access )\bdenied(: |$)"
         r"|failed to fetch (anonymous|oauth) token: unexpected status",
         "registry_auth",
-        "the registry refuses to give the image",
+        "the registry refuses to give the image {image}",
         _LOGIN,
     ),
     _Known(
         r"toomanyrequests|\b429\b",
         "rate_limited",
-        "the registry allows no more pulls for now",
+        "the registry allows no more pulls for now: {image} did not come",
         "Log in there, or try later.",
     ),
     _Known(
         r"no space left on device|disk quota exceeded",
         "disk_full",
-        "there is no space for the image in docker's data directory",
+        "there is no space for the image {image} in docker's data directory",
         "Free some there (docker system df, docker image prune).",
     ),
     _Known(
@@ -138,7 +138,7 @@ _KNOWN = (
     _Known(
         r"executable file not found|no such file or directory: unknown",
         "no_python",
-        "the image has no python3",
+        "the image {image} has no python3",
         "Set fleet_image to an image with Python and TensorFlow.",
     ),
     _Known(
@@ -147,8 +147,8 @@ _KNOWN = (
         r"|network is unreachable|request canceled while waiting|gave http response to https client"
         r"|client\.timeout exceeded|context deadline exceeded|temporary failure in name",
         "registry_network",
-        "the image is not on the host and the registry cannot be reached from there",
-        "Check the host's way to the registry (proxy, DNS, certificates), or load the image there with docker load.",
+        "the image {image} is not on the host and its registry cannot be reached from there",
+        "Is fleet_image right? Then check the way to the registry there (proxy, DNS), or use docker load.",
     ),
 )
 
@@ -171,23 +171,26 @@ _ENGINE = (
 
 def diagnose_engine(said: str, user: str) -> Diagnosis:
     """Why the engine does not answer, from what its client printed."""
-    return _diagnose(_ENGINE, said, ("docker_failed", "docker does not answer", "Run `docker info` there."), user)
+    return _diagnose(
+        _ENGINE, said, ("docker_failed", "docker does not answer", "Run `docker info` there."), {"user": user}
+    )
 
 
 def diagnose_launch(said: str, image: str) -> Diagnosis:
     """Why a container did not start, or an image did not come, from what the engine printed."""
-    fallback = ("launch_failed", f"the engine did not start {image}", "Start it there by hand to see more.")
-    return _diagnose(_KNOWN, said, fallback, "")
+    fallback = ("launch_failed", "the engine did not start {image}", "Start it there by hand to see more.")
+    return _diagnose(_KNOWN, said, fallback, {"image": image})
 
 
-def _diagnose(table: tuple[_Known, ...], said: str, fallback: Diagnosis, user: str) -> Diagnosis:
+def _diagnose(table: tuple[_Known, ...], said: str, fallback: Diagnosis, names: Mapping[str, str]) -> Diagnosis:
     evidence = _shorten(said)
     for known in table:
         if re.search(known.pattern, said, re.IGNORECASE | re.MULTILINE):
-            reason, message, hint = known.reason, known.message.replace("{user}", user), known.hint
+            reason, message, hint = known.reason, known.message, known.hint
             break
     else:
         reason, message, hint = fallback
+    message = message.format(**names)
     return reason, f"{message} ({evidence})" if evidence else message, hint
 
 

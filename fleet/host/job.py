@@ -12,7 +12,7 @@ from fleet.errors import ContactLost, FleetError, HostError, Unreachable
 from fleet.host.follow import Follower, Patience, Pause
 from fleet.host.framing import Shell
 from fleet.host.outcome import build_outcome
-from fleet.host.preflight import check_runtime, check_tools, check_workdir
+from fleet.host.preflight import check_runtime, check_tools, check_workdir, find_warnings
 from fleet.host.probe import Probe, choose_python, probe_host
 from fleet.host.results import Expectation, lose_cells
 from fleet.host.steps import Task, clean_job, collect_job, start_job
@@ -105,7 +105,7 @@ class Job:
             raise Unreachable(error.host, Stage.PROBE, error.reason, error.message, error.hint) from error
         self._facts = probe.facts
         self.keep(self._alias, {"probe": probe.raw})
-        for warning in self.transport.warnings:
+        for warning in (*self.transport.warnings, *find_warnings(self._settings, probe)):
             yield HostNotice(alias=self._alias, message=warning)
         check_tools(self._alias, probe)
         check_runtime(self._alias, self._settings, probe)

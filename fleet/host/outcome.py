@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import signal
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from fleet.host.diagnosis import diagnose_launch
 from fleet.host.results import ContainerState, ExitRecord, Expectation, ImageRecord, read_cells, read_document
@@ -48,6 +48,7 @@ def build_outcome(
         problems.append(trouble)
     if ending is None:
         ending = _judge(expected.plan, cells, problems, record, files)
+        ending = _suspect_cpu_host(expected.plan, facts, ending)
     return HostOutcome(
         alias=expected.plan.alias,
         job_id=expected.plan.job_id,
@@ -95,6 +96,14 @@ def _judge(
     why = first.message or first.reason or first.status
     said = f"{len(failed)} of {len(cells)} cells failed, first {first.cell_id}: {why}"
     return Ending(status, Stage.RUN, first.reason or first.status, said)
+
+
+def _suspect_cpu_host(plan: HostPlan, facts: HostFacts | None, ending: Ending) -> Ending:
+    """Where no GPU was handed out and none was found either, the likely mistake is the inventory's."""
+    if ending.reason not in {"toolkit_missing", "cdi_spec_missing"} or facts is None or facts.gpus or facts.driver:
+        return ending
+    message = f"no GPU was found on the host, and the inventory says that it has some; {ending.message}"
+    return replace(ending, message=message, hint=f"For a host without GPUs set fleet_devices: cpu. Else: {ending.hint}")
 
 
 _INVALID_HINT = "What came is kept in the run's directory as it is; look at `log` there, and at the host's disk."

@@ -34,19 +34,19 @@ def choose_python(settings: Settings, connection: Connection, here: str) -> str:
     return settings.python or (here if connection.kind == "local" else "python3")
 
 
-def probe_host(shell: Shell, settings: Settings, *, payload_sha256: str = "", workdir: bool = True) -> Probe:
+def probe_host(shell: Shell, settings: Settings, *, payload_sha256: str = "", change: bool = True) -> Probe:
     """Look at a host in one round trip.
 
     Args:
         payload_sha256: which payload to look for.
-        workdir: make and check the work directory; without it nothing is touched.
+        change: make the work directory where it is not there yet; without it the host is left as it is.
 
     Raises:
         HostError: no connection, or no shell.
     """
     runtime = choose_runtime(settings).name
     subject = settings.python or "python3" if runtime == "native" else settings.image
-    arguments = [settings.workdir if workdir else "", runtime, subject, payload_sha256]
+    arguments = [settings.workdir, runtime, subject, payload_sha256, "make" if change else "look"]
     before = time.time()
     raw, sections = shell.read("probe", arguments, stage=Stage.PROBE, timeout_s=PROBE_TIMEOUT_S)
     return read_probe(raw, sections, payload_sha256, (before + time.time()) / 2)

@@ -104,11 +104,14 @@ def start_job(shell: Shell, task: Task, settings: Settings, job: HostJob, *, pus
     _, sections = shell.read("start", arguments, stage=Stage.START, timeout_s=START_TIMEOUT_S, stdin=spec + payload)
     answer = sections[-1]
     if answer.name not in {"started", "attached", "adopted"}:
-        raise _refuse(shell.alias, answer, job.workdir)
+        raise _refuse(shell.alias, answer, job)
 
 
-def _refuse(alias: str, answer: Section, workdir: str) -> Busy | PreflightFailed:
+def _refuse(alias: str, answer: Section, job: HostJob) -> Busy | PreflightFailed:
     words = make_inert(" ".join(answer.words), 400)
+    if answer.name == "busy" and job.run_id in words:
+        message = f"it is a machine that this run measures already: {words}"
+        return Busy(alias, Stage.START, "same_machine", message, "Leave one of the two names out of the inventory.")
     if answer.name == "busy":
         holder = words or "another fleet (it left no name)"
         return Busy(
@@ -119,11 +122,11 @@ def _refuse(alias: str, answer: Section, workdir: str) -> Busy | PreflightFailed
             "Wait for it to end, then run again.",
         )
     if answer.name == "disk_full":
-        return disk_full(alias, workdir, (read_count(words) or 0) << 10, Stage.START)
+        return disk_full(alias, job.workdir, (read_count(words) or 0) << 10, Stage.START)
     sentences = {
-        "not_writable": f"cannot write to the work directory {workdir}",
-        "not_written": f"the {words} could not be written to {workdir}",
-        "not_lockable": f"the file system of the work directory {workdir} knows no locks",
+        "not_writable": f"cannot write to the work directory {job.workdir}",
+        "not_written": f"the {words} could not be written to {job.workdir}",
+        "not_lockable": f"the file system of the work directory {job.workdir} knows no locks",
         "corrupt": "the payload did not arrive as it was sent (its sha256 differs)",
         "lock_unreadable": f"{words} is not a file that can be read",
     }

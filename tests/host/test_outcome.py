@@ -10,6 +10,7 @@ import pytest
 
 from fleet.host.outcome import Ending, build_outcome
 from fleet.host.results import Expectation
+from fleet.model.facts import HostFacts
 from fleet.model.result import HostOutcome
 from fleet.model.result import HostStatus as H
 from fleet.model.result import Stage as S
@@ -62,11 +63,13 @@ GOOD = {
 }
 
 
-def build(files: Mapping[str, bytes | None] | None = None, ending: Ending | None = None) -> HostOutcome:
+def build(
+    files: Mapping[str, bytes | None] | None = None, ending: Ending | None = None, facts: HostFacts | None = None
+) -> HostOutcome:
     """The outcome of a good job, but for these files; None takes one away."""
     expected = Expectation(HOST, RUN_ID, PLAN.payload_sha256)
     changed = {name: data for name, data in {**GOOD, **(files or {})}.items() if data is not None}
-    return build_outcome(expected, changed, make_facts(), ending)
+    return build_outcome(expected, changed, facts or make_facts(), ending)
 
 
 def test_all_well() -> None:
@@ -158,6 +161,16 @@ def test_a_cancelled_job_that_had_measured_everything_is_cancelled_with_its_resu
     outcome = build({"exit.json": exit_record("cancelled", 0)})
 
     assert (outcome.status, [c.status for c in outcome.cells]) == (H.CANCELLED, ["ok", "ok"])
+
+
+def test_a_gpu_host_without_a_gpu_is_first_of_all_a_mistake_of_the_inventory() -> None:
+    said = b'docker: Error response from daemon: could not select device driver "" with capabilities: [[gpu]].\n'
+    files = {"exit.json": exit_record("launch_failed", 125, S.LAUNCH, started_unix_s=None), "launch.err": said}
+    bare, equipped = HostFacts(), HostFacts(driver="550.54.15")
+
+    assert build(files, facts=bare).hint.startswith("For a host without GPUs set fleet_devices: cpu.")
+    assert build(files, facts=bare).message.startswith("no GPU was found on the host")
+    assert build(files, facts=equipped).hint.startswith("Install nvidia-container-toolkit")
 
 
 @pytest.mark.parametrize(("reason", "stage"), [("launch_failed", S.LAUNCH), ("pull_failed", S.PULL)])

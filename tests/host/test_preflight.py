@@ -8,7 +8,7 @@ import pytest
 
 from fleet.errors import PreflightFailed
 from fleet.host.framing import Section
-from fleet.host.preflight import check_runtime, check_tools, check_workdir
+from fleet.host.preflight import check_runtime, check_tools, check_workdir, find_warnings
 from fleet.host.probe import Probe, read_probe
 from fleet.model.inventory import Settings
 
@@ -115,6 +115,32 @@ def test_a_finding_is_a_reason_and_a_sentence(name: str) -> None:
     said = f"{error.message} → {error.hint}"
     assert all(words in said for words in case.says), said
     assert error.hint.endswith(".")
+
+
+def test_a_python_without_tensorflow_is_found_before_anything_is_started() -> None:
+    probe = look(python=("", "0\nPython 3.11.2\nFalse\n"))
+
+    with pytest.raises(PreflightFailed, match=r"/opt/py \(Python 3.11.2\) has no TensorFlow") as failure:
+        check(probe, Settings(runtime="native", python="/opt/py"))
+
+    assert failure.value.reason == "tensorflow_missing"
+    check(look(python=("", "0\nPython 3.11.2\nTrue\n")), Settings(runtime="native"))
+
+
+def test_a_gpu_host_without_a_gpu_is_warned_of() -> None:
+    bare = look(gpus=("none", ""))
+
+    (warning,) = find_warnings(Settings(devices=("0", "1")), bare)
+
+    assert "fleet_devices says 0, 1: for a host without GPUs set fleet_devices: cpu" in warning
+    assert find_warnings(Settings(devices="cpu"), bare) == ()
+    assert find_warnings(Settings(), look()) == ()
+
+
+def test_a_host_that_is_measured_right_now_is_warned_of() -> None:
+    (warning,) = find_warnings(Settings(devices="cpu"), look(locked=("", "you@there (fleet run 1, as gpu01)")))
+
+    assert warning == "it is being measured by you@there (fleet run 1, as gpu01)"
 
 
 def test_a_host_that_was_told_to_look_for_nothing_is_not_passed() -> None:

@@ -31,7 +31,9 @@ def test_one_machine_under_two_names_is_measured_once(lab_hosts: LabHosts, works
     assert code == 3, err
     assert sorted(outcome.status for outcome in outcomes) == [HostStatus.BUSY, HostStatus.OK]
     (busy,) = [outcome for outcome in outcomes if outcome.status is HostStatus.BUSY]
-    assert run.load().plan.run_id in busy.message
+    assert busy.reason == "same_machine"
+    (measured,) = {name.alias for name in names} - {busy.alias}
+    assert f"as {measured})" in busy.message
     assert host.list_jobs() == []
     assert [path.name.partition("-")[0] for path in host.workdir.iterdir()] == ["payload"]
 

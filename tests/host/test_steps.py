@@ -118,6 +118,11 @@ def test_the_spec_says_what_is_measured_and_for_whom() -> None:
 
 REFUSALS: dict[str, tuple[type[HostError], str, str]] = {
     "busy you@there (fleet run 1)": (Busy, "locked", "being measured by you@there (fleet run 1)"),
+    f"busy you@there (fleet run {RUN_ID}, as gpu02)": (
+        Busy,
+        "same_machine",
+        f"a machine that this run measures already: you@there (fleet run {RUN_ID}, as gpu02)",
+    ),
     "busy": (Busy, "locked", "another fleet (it left no name)"),
     "busy \x1b[2J": (Busy, "locked", "being measured by \ufffd[2J"),
     "disk_full 512": (PreflightFailed, "disk_full", "only 0.5 MiB are free in /home/u/.fleet"),

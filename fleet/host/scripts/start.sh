@@ -13,7 +13,7 @@ job=$workdir/jobs/$id payload=$workdir/payload-$sha.pyz lock=/tmp/fleet.lock
 answer() { printf '\n@@%s %s\n' "$nonce" "$*"; exit 0; }
 refuse() { # why a write failed: no space, or something else
   free=$(df -Pk "$workdir" 2>/dev/null | tail -n 1 | { read -r _ _ _ free _; echo "${free:-}"; })
-  rm -rf "$job" "$payload".tmp.*
+  rm -rf "$job" "$payload".tmp.* "/tmp/fleet.holder.$id"
   if [ "${free:-1024}" -lt 1024 ]; then answer disk_full "$free"; fi
   answer "$@"
 }
@@ -67,6 +67,8 @@ until flock -n 9; do
   sleep 1
 done
 [ -f "$job/exit.json" ] && answer attached
+rm -f "/tmp/fleet.holder.$id"
+[ -L "/tmp/fleet.holder.$id" ] || ln -s "$holder" "/tmp/fleet.holder.$id" 2>/dev/null
 fresh=attached
 if [ ! -f "$job/supervise.sh" ]; then prepare; fresh=started; fi
 exec 8>>"$job/alive"
@@ -74,8 +76,6 @@ if ! flock -n 8; then
   [ $fresh = attached ] || refuse not_lockable
   answer attached
 fi
-rm -f "/tmp/fleet.holder.$id"
-[ -L "/tmp/fleet.holder.$id" ] || ln -s "$holder" "/tmp/fleet.holder.$id" 2>/dev/null
 
 FLEET_JOB=$id: setsid /bin/sh "$job/supervise.sh" "$job" "$@" </dev/null >/dev/null 2>>"$job/supervise.err" &
 if [ $fresh = started ]; then answer started; else answer adopted; fi

@@ -108,12 +108,13 @@ def test_estimate_counts_operations_and_keeps_to_the_rules() -> None:
     assert estimate_cell(train, Rules(steps=10_000, max_s=9999, cell_timeout_s=60), resnet50) == 60
 
 
-def test_deadline_leaves_every_cell_its_limit_and_docker_time_for_its_image() -> None:
+def test_deadline_leaves_every_cell_its_limit_and_docker_time_to_start() -> None:
     docker, native = plan([host("a"), host("b", runtime="native")]).hosts
     limit = load_suite("smoke", MODELS).rules.cell_timeout_s
     for planned in (docker, native):
         assert planned.estimate_s < len(planned.cells) * limit < planned.deadline_s
-    assert docker.deadline_s - native.deadline_s >= 1200
+    # Pulling the image has a limit of its own, on the host.
+    assert docker.deadline_s - native.deadline_s == 180
 
 
 def test_smoke_is_seconds_and_quick_a_few_minutes() -> None:

@@ -60,7 +60,7 @@ class LiveDisplay:
 
     def _compose(self, now_s: float, height: int) -> Text:
         hosts = list(self._board.hosts.values())
-        failed = _draw_failed(hosts)[: max(0, min(_KINDS, height - 5))]
+        failed = _draw_failed(hosts, self._domain)[: max(0, min(_KINDS, height - 5))]
         # Beside them: how many more there are, the sum, and two lines to spare.
         shown = _choose_hosts([host for host in hosts if not host.failed], max(1, height - 4 - len(failed)), now_s)
         names = _shorten([host.plan.alias.removesuffix(self._domain) for host in shown])
@@ -74,7 +74,7 @@ class LiveDisplay:
         return Text("\n", no_wrap=True, overflow="ellipsis").join(lines)
 
 
-def _draw_failed(hosts: list[HostState]) -> list[Text]:
+def _draw_failed(hosts: list[HostState], domain: str) -> list[Text]:
     """A row for hosts that failed as another did, which has a line above the frame; the largest set first."""
     kinds: dict[str, list[HostState]] = {}
     for host in hosts:
@@ -82,8 +82,10 @@ def _draw_failed(hosts: list[HostState]) -> list[Text]:
             kinds.setdefault(host.like, []).append(host)
     rows = []
     for alike in sorted(kinds.values(), key=lambda members: -len(members)):
-        names = ", ".join(fold_names(host.plan.alias for host in alike))
-        rows.append(Text.assemble(("✖", "red"), " ", (f"{tell_outcome(alike[0])}: {names}", "red")))
+        names = ", ".join(fold_names(host.plan.alias.removesuffix(domain) for host in alike))
+        rows.append(
+            Text.assemble(("✖", "red"), " ", (f"{tell_outcome(alike[0]).removesuffix(domain)}: {names}", "red"))
+        )
     return rows
 
 

@@ -8,6 +8,9 @@ from dataclasses import dataclass
 
 from fleet.report.view_model import FailureLine
 
+_NAMED = 8
+"""A command that names more hosts than this is for all of the run instead: it leaves alone what is in order."""
+
 _HERE = "\0"
 """Stands in a hint where the host's own limit stood; no text of a view holds it."""
 
@@ -54,7 +57,8 @@ def _build_group(lines: Sequence[FailureLine], planned: Sequence[str], limit: st
     said: dict[str, list[str]] = {}
     for line in lines:
         said.setdefault(line.message, []).append(line.alias)
-    pattern = limit if set(planned) <= set(aliases) else ":".join(aliases)
+    everybody = len(aliases) > _NAMED or set(planned) <= set(aliases)
+    pattern = limit if everybody else ":".join(aliases)
     chosen = f" --limit {shlex.quote(pattern)}" if pattern else ""
     return FailureGroup(
         aliases=aliases,

@@ -18,7 +18,7 @@ from fleet.report.wording import count_things, fold_names, format_duration, form
 
 _INDENT = 4
 _CELLS_NAMED = 3
-_SENTENCES = 8
+_SENTENCES = 4
 """At most so many hosts' own sentences in one group of failures; the rest are counted, and in `fleet report --json`."""
 
 
@@ -101,28 +101,33 @@ def _print_failures(view: View, console: Console, ink: Ink) -> None:
 
 
 def _print_group(group: FailureGroup, console: Console, ink: Ink) -> None:
-    names, end = ", ".join(fold_names(group.aliases)), say_end(*_read_end(group))
-    head = Text.assemble(ink.text("✖ ", "red"), ink.text(names, "bold"), ink.text(f"  {end}", "red"))
-    print_indented(console, head, 0)
-    alike = len(group.messages) == 1
-    sentences = [
-        message if alike else f"{', '.join(fold_names(aliases))}: {message}" for aliases, message in group.messages
-    ]
-    if len(sentences) > _SENTENCES:
-        sentences[_SENTENCES:] = [f"And {len(sentences) - _SENTENCES} more, in fleet report --json."]
-    if group.cells:
-        sentences[0] = f"{_name_cells(group.cells)}: {sentences[0]}"
-    texts = [ink.text(sentence) for sentence in sentences]
-    if group.hint and alike:
+    names = ", ".join(fold_names(group.aliases))
+    end = say_end(group.status, group.stage, group.reason, group.messages[0][1])
+    crowd = len(group.aliases) > 1 and cell_len(f"✖ {names}  {end}") > console.width
+    who = count_things(len(group.aliases), "host") if crowd else names
+    print_indented(console, Text.assemble(ink.text("✖ ", "red"), ink.text(who, "bold"), ink.text(f"  {end}", "red")), 0)
+    texts = [ink.text(sentence) for sentence in _list_sentences(group)]
+    if group.hint and len(texts) == 1:
         texts[0].append_text(ink.text(f" → {group.hint}", "bold"))
     elif group.hint:
         texts.append(ink.text(f"→ {group.hint}", "bold"))
-    for text in texts:
+    for text in [ink.text(names, "bold"), *texts] if crowd else texts:
         print_indented(console, text, _INDENT)
 
 
-def _read_end(group: FailureGroup) -> tuple[str, str, str, str]:
-    return group.status, group.stage, group.reason, group.messages[0][1]
+def _list_sentences(group: FailureGroup) -> list[str]:
+    """What happened: once, or for each set of hosts to which something else happened."""
+    cells = f"{_name_cells(group.cells)}: " if group.cells else ""
+    if len(group.messages) == 1:
+        return [cells + group.messages[0][1]]
+    sentences = [
+        # Most begin with the address already.
+        message if message.startswith(aliases[0]) else f"{', '.join(fold_names(aliases))}: {message}"
+        for aliases, message in group.messages[:_SENTENCES]
+    ]
+    if len(group.messages) > _SENTENCES:
+        sentences.append(f"And {len(group.messages) - _SENTENCES} more, in fleet report --json.")
+    return [cells + sentences[0], *sentences[1:]]
 
 
 def _name_cells(cells: Sequence[str]) -> str:

@@ -96,8 +96,8 @@ def _write_entry(entry: Entry, widths: tuple[int, int], ink: Ink) -> Text:
     style = "bold green" if entry.best else ""
     return Text.assemble(
         ink.text(("★ " if entry.best else "") + format_rate(entry.images_per_s), style),
-        ink.text(f" {spread:>{widths[0]}}" if widths[0] else "", "dim"),
         ink.text("~" if entry.steady is False else " " * widths[1], "yellow"),
+        ink.text(f" {spread:>{widths[0]}}" if widths[0] else "", "dim"),
         justify="right",
     )
 

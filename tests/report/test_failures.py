@@ -54,23 +54,33 @@ def test_alike_failures_are_told_once_with_one_hint(tmp_path: Path) -> None:
         "✖ srv[01:03]  preflight failed at pull (image_not_found)",
         "    The image lab:1 is not on the host and no registry gives it. → Check fleet_image.",
         "✖ srv05, srv06  host key unknown at connect",
-        "    srv05: srv05:22 showed the host key SHA256:of-srv05.",
-        "    srv06: srv06:22 showed the host key SHA256:of-srv06.",
+        "    srv05:22 showed the host key SHA256:of-srv05.",
+        "    srv06:22 showed the host key SHA256:of-srv06.",
         "    → Compare it, then `fleet hosts trust -i lab.yaml --limit srv05:srv06`.",
         "",
     ]
 
 
 @pytest.mark.parametrize(("limit", "said"), [(None, "-i lab.yaml`."), ("gpu:!x", "-i lab.yaml --limit 'gpu:!x'`.")])
-def test_a_hint_for_all_hosts_has_the_runs_own_limit(tmp_path: Path, limit: str | None, said: str) -> None:
+def test_a_hint_for_many_hosts_has_the_runs_own_limit(tmp_path: Path, limit: str | None, said: str) -> None:
     aliases = [f"srv{i:03d}" for i in range(100)]
-    plan = make_plan(dict.fromkeys(aliases, CELLS)).model_copy(update={"limit": limit})
-    text = print_run(store_run(tmp_path, plan, {alias: distrust(alias) for alias in aliases}))
+    plan = make_plan(dict.fromkeys([*aliases, "srv200"], CELLS)).model_copy(update={"limit": limit})
+    text = print_run(store_run(tmp_path, plan, {alias: distrust(alias) for alias in aliases} | {"srv200": NO_IMAGE}))
     assert f"fleet hosts trust {said}" in text
-    assert text.count("showed the host key") == 8
-    assert "    And 92 more, in fleet report --json.\n" in text
+    assert text.count("showed the host key") == 4
+    assert "    And 96 more, in fleet report --json.\n" in text
     assert "images per second" not in text  # nothing was measured: a matrix would say the same again
     assert len(text.splitlines()) < 30
+
+
+def test_many_names_stand_below_what_they_have_in_common(tmp_path: Path) -> None:
+    aliases = [f"srv{i:03d}" for i in range(0, 60, 2)]
+    plan = make_plan(dict.fromkeys([*aliases, "good"], CELLS))
+    text = print_run(store_run(tmp_path, plan, dict.fromkeys(aliases, NO_IMAGE) | {"good": Ending()}), 80)
+    failures = text[text.index("Failures (30)") :].splitlines()
+    assert failures[2] == "✖ 30 hosts  preflight failed at pull (image_not_found)"
+    assert " ".join(failures[3:7]).split() == ", ".join(aliases).split()
+    assert failures[7].startswith("    The image lab:1 is not on the host")
 
 
 def test_other_cells_and_other_remedies_stay_apart(tmp_path: Path) -> None:

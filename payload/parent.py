@@ -12,10 +12,10 @@ from payload.catalog import read_catalog
 from payload.cell import Cell, find_unsupported, name_cell
 from payload.cgroup import count_cpus, count_oom_kills, read_memory_limit
 from payload.environment import make_environment
-from payload.errors import Verdict, judge_death, judge_timeout
+from payload.errors import Verdict, explain, judge_death, judge_hang
 from payload.files import write_json
 from payload.measure import PROTOCOL
-from payload.process import Ended, Listener, Stop, Stopped, run_child
+from payload.process import Ended, Listener, Observer, Stop, Stopped, run_child
 from payload.spec import BadSpec, Rules, Spec, describe, read_spec
 
 RESULT_SCHEMA = "fleet.result/1"
@@ -73,7 +73,7 @@ class Job:
 
     def _describe_system(self) -> Dict[str, Any]:
         environment = make_environment(self._spec.cells[0])
-        ended = run_child({"kind": "system"}, environment, _SYSTEM_TIMEOUT_S, self._stop, lambda event: None)
+        ended = run_child({"kind": "system"}, environment, _SYSTEM_TIMEOUT_S, self._stop, Observer())
         document = self._begin("host")
         document["software"] = ended.result or {}
         document["cpus_usable"] = count_cpus()
@@ -131,17 +131,28 @@ def measure_cell(cell: Cell, rules: Rules, stop: Stop, listen: Listener, every: 
         return _fail(Verdict("unsupported", problem[0], problem[1]), "start", None)
     request = {"kind": "cell", "cell": describe(cell), "rules": describe(rules), "every": every}
     kills = count_oom_kills()
-    ended = run_child(request, make_environment(cell), rules.cell_timeout_s, stop, listen)
+    ended = run_child(request, make_environment(cell), rules.cell_timeout_s, stop, _Listening(listen))
     if ended.result is None:
-        return _fail(_judge(ended, rules, kills), ended.stage, ended.output)
+        return _fail(explain(_judge(ended, kills), ended.output), ended.stage, ended.output)
     if ended.result["status"] != "ok":
-        ended.result["log_tail"] = ended.output
+        found = Verdict(*(ended.result[key] for key in Verdict._fields))
+        ended.result.update(explain(found, ended.output)._asdict(), log_tail=ended.output)
     return ended.result
 
 
-def _judge(ended: Ended, rules: Rules, kills_before: Optional[int]) -> Verdict:
-    if ended.timed_out:
-        return judge_timeout(rules.cell_timeout_s, ended.stage)
+class _Listening(Observer):
+    """Passes the child's events on."""
+
+    def __init__(self, listen: Listener) -> None:
+        self._listen = listen
+
+    def take(self, event: Dict[str, Any]) -> None:
+        self._listen(event)
+
+
+def _judge(ended: Ended, kills_before: Optional[int]) -> Verdict:
+    if ended.overdue is not None:
+        return judge_hang(ended.overdue, ended.stage)
     return judge_death(ended.returncode, ended.output, (count_oom_kills() or 0) > (kills_before or 0))
 
 

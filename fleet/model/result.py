@@ -127,6 +127,26 @@ class Memory(Record):
     """Why peak_bytes is not known."""
 
 
+WITHOUT_GPU = frozenset(
+    {
+        "no_gpu",
+        "gpus_missing",
+        "driver_upgraded_no_reboot",
+        "driver_too_old",
+        "fabric_manager",
+        "gpu_exclusive",
+        "nvml_permissions",
+        "gpu_lost_from_container",
+        "driver_not_loaded",
+        "gpu_hidden",
+        "cuda_unknown_error",
+        "gpu_libraries_missing",
+        "cuda_init",
+    }
+)
+"""Reasons for which a cell is unsupported because the machine lacks a GPU that it was said to have."""
+
+
 class CellResult(Record):
     """One cell, as the payload wrote it."""
 
@@ -167,7 +187,7 @@ class CellResult(Record):
         """Something is wrong with the machine. Out of memory and an unsupported precision are results, not failures."""
         if self.status in {CellStatus.TIMEOUT, CellStatus.CRASH, CellStatus.INVALID, CellStatus.LOST}:
             return True
-        return self.status == CellStatus.UNSUPPORTED and self.reason in {"no_gpu", "gpus_missing"}
+        return self.status == CellStatus.UNSUPPORTED and self.reason in WITHOUT_GPU
 
 
 class SystemResult(Record):

@@ -17,6 +17,7 @@ from payload.files import write_json
 from payload.measure import PROTOCOL
 from payload.process import Ended, Listener, Observer, Stop, Stopped, run_child
 from payload.spec import BadSpec, Rules, Spec, describe, read_spec
+from payload.sweep import Sweep
 
 RESULT_SCHEMA = "fleet.result/1"
 PROGRESS_SCHEMA = "fleet.progress/1"
@@ -58,6 +59,7 @@ class Job:
         self._spec = spec
         self._out = out
         self._stop = stop
+        self._sweep = Sweep()
 
     def run(self) -> None:
         """Raises OSError when a document cannot be written, Stopped when told to stop."""
@@ -87,7 +89,12 @@ class Job:
             if event["event"] == "stage":
                 self._write_progress(index, event["stage"], index)
 
-        result = measure_cell(cell, self._spec.rules, self._stop, listen)
+        skip = self._sweep.judge(cell)
+        if skip is not None:
+            result = _fail(skip, "start", None)
+        else:
+            result = measure_cell(cell, self._spec.rules, self._stop, listen)
+            self._sweep.note(cell, result["status"], result["reason"])
         document = self._begin("cell")
         document.update(attempt=1, index=index, cell_id=name_cell(cell), cell=describe(cell))
         document.update(result, started_unix_s=started, duration_s=time.monotonic() - clock)

@@ -53,13 +53,16 @@ def group(request: pytest.FixtureRequest) -> Iterator[Group]:
 def test_the_out_of_memory_killer_costs_one_cell(group: Group, tmp_path: Path) -> None:
     group.set(memory__max="1500000000", memory__limit_in_bytes="1500000000")
     # 20,000 images are 12 GB.
-    large = bench.FAST.model_copy(update={"batch_size": 20_000})
-    spec = bench.write_spec(tmp_path, [large, bench.FAST])
+    large, larger = (bench.FAST.model_copy(update={"batch_size": size}) for size in (20_000, 20_001))
+    spec = bench.write_spec(tmp_path, [large, larger, bench.FAST])
     done = bench.run_payload("run", spec, "--out", tmp_path / "out", preexec=group.join)
     assert (done.returncode, done.stderr) == (0, "")
-    oom, ok = bench.read_cells(tmp_path / "out")
+    oom, skipped, ok = bench.read_cells(tmp_path / "out")
     assert (oom.status, oom.reason, oom.stage, oom.failed) == ("oom", "host_memory", "build", False)
     assert (oom.message or "").startswith("The kernel killed it")
+    assert (skipped.status, skipped.reason, skipped.failed) == ("skipped", "larger_than_oom", False)
+    assert skipped.message == f"{large.id} did not fit into the host's memory, and this batch is larger."
+    assert skipped.duration_s < 1
     assert ok.status == "ok"
     limit = bench.read_system(tmp_path / "out").memory_limit_bytes
     assert limit and 1499000000 < limit <= 1500000000

@@ -6,6 +6,7 @@ import signal
 from typing import NamedTuple, Optional
 
 from payload.measure import NotFinite
+from payload.procfs import read_text
 from payload.symptoms import find_symptom
 from payload.watchdog import Overdue
 
@@ -147,14 +148,10 @@ def explain(verdict: Verdict, output: str) -> Verdict:
 
 def _describe_avx() -> str:
     """What this processor says of AVX."""
-    try:
-        with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
-            flags = next((line.split() for line in file if line.startswith("flags")), None)
-    except OSError:
-        flags = None
+    flags = re.search(r"^flags\s*:(.*)$", read_text("/proc/cpuinfo"), re.M)
     if flags is None:
         return ""
-    return "This one has AVX." if "avx" in flags else "This one has no AVX."
+    return "This one has AVX." if "avx" in flags.group(1).split() else "This one has no AVX."
 
 
 def _describe_shared_memory() -> str:

@@ -18,6 +18,7 @@ from payload.measure import PROTOCOL
 from payload.process import Ended, Listener, Observer, Stop, Stopped, run_child
 from payload.spec import BadSpec, Rules, Spec, describe, read_spec
 from payload.sweep import Sweep
+from payload.telemetry import Telemetry
 
 RESULT_SCHEMA = "fleet.result/1"
 PROGRESS_SCHEMA = "fleet.progress/1"
@@ -91,7 +92,7 @@ class Job:
 
         skip = self._sweep.judge(cell)
         if skip is not None:
-            result = _fail(skip, "start", None)
+            result = _fail(skip, "start")
         else:
             result = measure_cell(cell, self._spec.rules, self._stop, listen)
             self._sweep.note(cell, result["status"], result["reason"])
@@ -128,33 +129,48 @@ def measure_cell(cell: Cell, rules: Rules, stop: Stop, listen: Listener, every: 
 
     Returns:
         Of a cell's result document: status, stage, reason, message and, where there are any, timing, throughput, loss,
-        workload, memory, device_name, log_tail.
+        workload, memory, telemetry, device_name, log_tail.
 
     Raises:
         Stopped: told to stop.
     """
     problem = find_unsupported(cell, read_catalog())
     if problem is not None:
-        return _fail(Verdict("unsupported", problem[0], problem[1]), "start", None)
+        return _fail(Verdict("unsupported", problem[0], problem[1]), "start")
     request = {"kind": "cell", "cell": describe(cell), "rules": describe(rules), "every": every}
     kills = count_oom_kills()
-    ended = run_child(request, make_environment(cell), rules.cell_timeout_s, stop, _Listening(listen))
-    if ended.result is None:
-        return _fail(explain(_judge(ended, kills), ended.output), ended.stage, ended.output)
-    if ended.result["status"] != "ok":
-        found = Verdict(*(ended.result[key] for key in Verdict._fields))
-        ended.result.update(explain(found, ended.output)._asdict(), log_tail=ended.output)
-    return ended.result
+    telemetry = Telemetry(cell)
+    telemetry.open()
+    try:
+        ended = run_child(request, make_environment(cell), rules.cell_timeout_s, stop, _Followers(telemetry, listen))
+    finally:
+        telemetry.close()
+    result = _fail(_judge(ended, kills), ended.stage) if ended.result is None else ended.result
+    result["telemetry"] = telemetry.summarise(ended.output)
+    if result["status"] != "ok":
+        verdict = explain(Verdict(*(result[key] for key in Verdict._fields)), ended.output)
+        if verdict.reason == "device_memory":
+            verdict = verdict._replace(message=(verdict.message + " " + telemetry.describe_foreign_memory()).rstrip())
+        result.update(verdict._asdict(), log_tail=ended.output or None)
+    return result
 
 
-class _Listening(Observer):
-    """Passes the child's events on."""
+class _Followers(Observer):
+    """Passes everything on to the telemetry, and events to whoever else listens."""
 
-    def __init__(self, listen: Listener) -> None:
+    def __init__(self, telemetry: Telemetry, listen: Listener) -> None:
+        self._telemetry = telemetry
         self._listen = listen
 
+    def begin(self, pid: int) -> None:
+        self._telemetry.begin(pid)
+
     def take(self, event: Dict[str, Any]) -> None:
+        self._telemetry.take(event)
         self._listen(event)
+
+    def tick(self) -> None:
+        self._telemetry.tick()
 
 
 def _judge(ended: Ended, kills_before: Optional[int]) -> Verdict:
@@ -163,5 +179,5 @@ def _judge(ended: Ended, kills_before: Optional[int]) -> Verdict:
     return judge_death(ended.returncode, ended.output, (count_oom_kills() or 0) > (kills_before or 0))
 
 
-def _fail(verdict: Verdict, stage: str, output: Optional[str]) -> Dict[str, Any]:
-    return dict(verdict._asdict(), stage=stage, log_tail=output or None)
+def _fail(verdict: Verdict, stage: str) -> Dict[str, Any]:
+    return dict(verdict._asdict(), stage=stage)

@@ -9,6 +9,7 @@ import sys
 import time
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
 
+from payload.procfs import read_state
 from payload.watchdog import Overdue, Watchdog
 
 KEPT_BYTES = 65536
@@ -107,15 +108,6 @@ def run_child(
         watch.end()
     returncode = -int(signal.SIGKILL) if child.returncode is None else child.returncode
     return Ended(watch.result, returncode, None if watch.result else overdue, watch.stage, watch.read_output())
-
-
-def read_state(pid: int) -> Optional[str]:
-    """The state of a process, one letter as in proc(5), e.g. D: it waits in the kernel and cannot be killed."""
-    try:
-        with open("/proc/%d/stat" % pid, encoding="utf-8", errors="replace") as file:
-            return file.read().rpartition(")")[2].split()[0]
-    except (OSError, IndexError):
-        return None
 
 
 def _find_self(environment: Dict[str, str]) -> Tuple[List[str], Dict[str, str]]:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from fleet.model.result import CpuTelemetry
 from tests.payload import bench
 
 pytestmark = pytest.mark.needs("root")
@@ -76,3 +77,41 @@ def test_a_processor_quota_is_respected(group: Group) -> None:
         [sys.executable, "-c", count], cwd=bench.ROOT, preexec_fn=group.join, capture_output=True, text=True
     )
     assert done.stdout == "1\n"
+
+
+SAMPLE = """
+import json, os, time
+from payload.telemetry_cpu import CpuSampler
+sampler = CpuSampler(os.getpid())
+begin = time.monotonic()
+sampler.sample(begin)
+{work}
+end = time.monotonic()
+sampler.sample(end)
+print(json.dumps(sampler.summarise(begin, end)))
+"""
+
+
+def sample_within(group: Group, work: str) -> CpuTelemetry:
+    """What a process of this group sees of itself while it does this work."""
+    argv = [sys.executable, "-c", SAMPLE.format(work=work)]
+    done = subprocess.run(argv, cwd=bench.ROOT, preexec_fn=group.join, capture_output=True, text=True, check=True)
+    return CpuTelemetry.model_validate_json(done.stdout)
+
+
+@pytest.mark.parametrize("group", ["cpu"], indirect=True)
+def test_throttling_is_seen(group: Group) -> None:
+    group.set(cpu__max="10000 100000", cpu__cfs_quota_us="10000")
+    seen = sample_within(group, "while time.monotonic() < begin + 2: pass")
+    # A tenth of a processor: it runs for 10 ms of every 100, and waits for the rest.
+    assert seen.throttled_periods and 10 <= seen.throttled_periods <= 25
+    assert seen.throttled_s and 1 < seen.throttled_s < 2.5
+    assert seen.cell_cpu_s and 0.1 <= seen.cell_cpu_s <= 0.4
+
+
+@pytest.mark.parametrize("group", ["memory"], indirect=True)
+def test_the_memory_of_the_group_is_seen(group: Group) -> None:
+    group.set(memory__max="1000000000", memory__limit_in_bytes="1000000000")
+    seen = sample_within(group, "held = b'x' * 300_000_000")
+    for held in (seen.process_memory_max_bytes, seen.group_memory_max_bytes):
+        assert held and 300_000_000 < held < 500_000_000

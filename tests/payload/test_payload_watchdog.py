@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from fleet.model.suite import Rules
-from payload.process import read_state
+from payload.procfs import read_state
 from payload.watchdog import Watchdog, choose_limits
 from tests.payload import bench
 

@@ -16,6 +16,7 @@ from payload.errors import Verdict, explain, judge_death, judge_hang
 from payload.files import write_json
 from payload.measure import PROTOCOL
 from payload.process import Ended, Listener, Observer, Stop, Stopped, run_child
+from payload.search import AUTO, find_largest
 from payload.spec import BadSpec, Rules, Spec, describe, read_spec
 from payload.sweep import Sweep
 from payload.telemetry import Telemetry
@@ -91,15 +92,22 @@ class Job:
                 self._write_progress(index, event["stage"], index)
 
         skip = self._sweep.judge(cell)
-        if skip is not None:
-            result = _fail(skip, "start")
-        else:
-            result = measure_cell(cell, self._spec.rules, self._stop, listen)
-            self._sweep.note(cell, result["status"], result["reason"])
+        result = _fail(skip, "start") if skip is not None else self._measure(cell, listen)
         document = self._begin("cell")
         document.update(attempt=1, index=index, cell_id=name_cell(cell), cell=describe(cell))
         document.update(result, started_unix_s=started, duration_s=time.monotonic() - clock)
         return document
+
+    def _measure(self, cell: Cell, listen: Listener) -> Dict[str, Any]:
+        if cell.batch_size == AUTO:
+            result = measure_largest(cell, self._spec.rules, self._stop, listen)
+            search = result.get("batch_search")
+            if search and search["where"]:
+                self._sweep.note(cell._replace(batch_size=search["fails"]), "oom", search["where"] + "_memory")
+        else:
+            result = measure_cell(cell, self._spec.rules, self._stop, listen)
+            self._sweep.note(cell, result["status"], result["reason"])
+        return result
 
     def _begin(self, kind: str) -> Dict[str, Any]:
         document: Dict[str, Any] = {"schema": RESULT_SCHEMA, "kind": kind, "protocol": PROTOCOL}
@@ -152,6 +160,36 @@ def measure_cell(cell: Cell, rules: Rules, stop: Stop, listen: Listener, every: 
         if verdict.reason == "device_memory":
             verdict = verdict._replace(message=(verdict.message + " " + telemetry.describe_foreign_memory()).rstrip())
         result.update(verdict._asdict(), log_tail=ended.output or None)
+    return result
+
+
+def measure_largest(cell: Cell, rules: Rules, stop: Stop, listen: Listener) -> Dict[str, Any]:
+    """Find the largest batch that fits, and measure that.
+
+    Args:
+        cell: its `batch_size` does not count.
+
+    Returns:
+        As `measure_cell`, with `batch_search`; where nothing fits, what became of the smallest batch.
+
+    Raises:
+        Stopped: told to stop.
+    """
+    # Two steps show what a batch needs; how long they take does not matter.
+    short = rules._replace(warmup_steps=1, warmup_s=0.0, steps=2, min_s=0.0, max_s=min(rules.max_s, 1.0))
+    found = find_largest(lambda size: measure_cell(cell._replace(batch_size=size), short, stop, listen))
+    if found.fits:
+        result = measure_cell(cell._replace(batch_size=found.fits), rules, stop, listen)
+    else:
+        assert found.failure is not None
+        result = found.failure
+    result["batch_search"] = {
+        "batch_size": found.fits or None,
+        "fails": found.fails,
+        "where": found.where,
+        "attempts": found.attempts,
+        "reason": None if found.failure is None else found.failure["reason"],
+    }
     return result
 
 

@@ -127,6 +127,21 @@ class Memory(Record):
     """Why peak_bytes is not known."""
 
 
+class BatchSearch(Record):
+    """How the largest batch was found, for a cell that left its size open."""
+
+    batch_size: int | None = None
+    """What the figures are for: the largest that fitted. None: none did."""
+    fails: int | None = None
+    """The smallest that did not. None: even the largest that is tried (65,536) fitted."""
+    where: Literal["device", "host"] | None = None
+    """Whose memory did not suffice for it. None: it failed for another reason, see `reason`."""
+    attempts: int
+    """Children it took, the measuring one not counted."""
+    reason: str | None = None
+    """Why `fails` failed."""
+
+
 class CpuTelemetry(Record):
     """The processors during the timed steps, as the payload's parent sampled them from outside the child."""
 
@@ -263,6 +278,8 @@ class CellResult(Record):
     loss: Loss | None = None
     workload: Workload | None = None
     memory: Memory | None = None
+    batch_search: BatchSearch | None = None
+    """Where the cell's `batch_size` is 0."""
     telemetry: Telemetry | None = None
     """None: no step was timed."""
     device_name: str | None = None

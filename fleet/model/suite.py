@@ -20,8 +20,8 @@ class Cell(Noun):
     model: str
     phase: Phase = "train"
     precision: Precision = "fp32"
-    batch_size: int = Field(ge=1, le=1_000_000)
-    """Images per step and replica."""
+    batch_size: int = Field(ge=0, le=1_000_000)
+    """Images per step and replica. 0: the largest that fits, which the payload finds and its result says."""
     device: Device = "cpu"
     devices: int = Field(default=1, ge=1, le=1024)
     """How many devices take part; each gets `batch_size` images a step."""

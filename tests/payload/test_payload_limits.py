@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from fleet.model.result import CpuTelemetry
+from fleet.model.suite import Cell
 from tests.payload import bench
 
 pytestmark = pytest.mark.needs("root")
@@ -67,6 +68,30 @@ def test_the_out_of_memory_killer_costs_one_cell(group: Group, tmp_path: Path) -
     assert ok.status == "ok"
     limit = bench.read_system(tmp_path / "out").memory_limit_bytes
     assert limit and 1499000000 < limit <= 1500000000
+
+
+@pytest.mark.needs("tensorflow")
+@pytest.mark.parametrize("group", ["memory"], indirect=True)
+def test_the_largest_batch_that_fits_is_found_and_measured(group: Group, tmp_path: Path) -> None:
+    group.set(memory__max="900000000", memory__limit_in_bytes="900000000")
+    auto = Cell(model="alexnet_conv", phase="forward_backward", batch_size=0)
+    large = auto.model_copy(update={"batch_size": 4096})
+    spec = bench.write_spec(tmp_path, [auto, large, bench.FAST])
+    done = bench.run_payload("run", spec, "--out", tmp_path / "out", preexec=group.join)
+    assert (done.returncode, done.stderr) == (0, "")
+    found, skipped, ok = bench.read_cells(tmp_path / "out")
+    # The document is of the cell that was planned, whatever was found.
+    assert (found.cell, found.cell_id, found.status) == (auto, auto.id, "ok"), found.message
+    search = found.batch_search
+    assert search and search.batch_size and search.fails and found.throughput and found.timing
+    assert (search.where, search.reason) == ("host", "host_memory")
+    assert search.batch_size < search.fails <= search.batch_size + max(1, search.batch_size // 16)
+    assert found.throughput.images_per_s == pytest.approx(
+        search.batch_size / found.timing.quantiles_us["p50"] * 1e6, rel=1e-6
+    )
+    assert (skipped.status, skipped.reason) == ("skipped", "larger_than_oom")
+    assert f"/b{search.fails}/" in (skipped.message or "")
+    assert ok.status == "ok" and ok.batch_search is None
 
 
 @pytest.mark.parametrize("group", ["cpu"], indirect=True)

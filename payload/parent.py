@@ -153,6 +153,7 @@ def measure_cell(cell: Cell, rules: Rules, stop: Stop, listen: Listener, every: 
         ended = run_child(request, make_environment(cell), rules.cell_timeout_s, stop, _Followers(telemetry, listen))
     finally:
         telemetry.close()
+    telemetry.look_again()
     result = _fail(_judge(ended, kills), ended.stage) if ended.result is None else ended.result
     result["telemetry"] = telemetry.summarise(ended.output)
     if result["status"] != "ok":

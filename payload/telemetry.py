@@ -57,6 +57,11 @@ class Telemetry(Observer):
         if self._gpu is not None:
             self._gpu.close()
 
+    def look_again(self) -> None:
+        """To be called after `close`, unless the payload was told to stop: may take seconds."""
+        if self._gpu is not None:
+            self._gpu.look_again()
+
     def summarise(self, output: str) -> Optional[Dict[str, Any]]:
         """`telemetry` of the result document; None: no steps were timed to the end.
 

@@ -63,14 +63,19 @@ class GpuSampler:
             gpu.add(_read_stamp(row.get("timestamp", "")), row)
 
     def close(self) -> None:
-        """Stop following. To be called when the child has ended."""
-        if self._stream is None or self._program is None:
+        """Stop following; quickly, since somebody may be waiting for the whole payload to end."""
+        if self._stream is None:
             return
         self.sample()
         self._stream.close()
         if not self._gpus and self.reason is None:
             self.reason = "nvidia-smi printed no rows: %s" % (self._stream.complaint or "nothing at all")
         self._stream = None
+
+    def look_again(self) -> None:
+        """See who is on the GPUs when the child has ended."""
+        if self._program is None or self.before is None:
+            return
         try:
             self.after = list_apps(self._program)
         except SmiError as error:

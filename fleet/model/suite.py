@@ -49,7 +49,8 @@ class Rules(Noun):
     max_s: float = Field(default=60, gt=0)
     """Seconds of timed steps, at most. At least two steps are taken whatever they last."""
     cell_timeout_s: float = Field(default=600, gt=0)
-    """After this long a cell's process is killed: import, build, warm-up and all."""
+    """After this long a cell's process is killed: import, build, warm-up and all. So it is when its first step takes
+    half of this, or when none is done for a tenth of it (from 10 to 120 s) and twenty times the median."""
 
 
 class Suite(Noun):

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from fleet.model.result import CpuTelemetry
 from fleet.model.suite import Cell
+from fleet.model.telemetry import CpuTelemetry
 from tests.payload import bench
 
 pytestmark = pytest.mark.needs("root")

@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from fleet.model.result import CpuTelemetry, Telemetry
 from fleet.model.suite import Rules
+from fleet.model.telemetry import CpuTelemetry, Telemetry
 from payload import telemetry
 from payload.cell import Cell
 from payload.procfs import read_cpu_s

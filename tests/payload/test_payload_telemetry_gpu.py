@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from fleet.model.result import Telemetry as TelemetryRecord
 from fleet.model.suite import Cell as PlannedCell
+from fleet.model.telemetry import Telemetry as TelemetryRecord
 from payload import nvidia_smi
 from payload.cell import Cell
 from payload.environment import make_environment
@@ -62,6 +62,7 @@ def measure(seconds: float, output: str = CREATED) -> dict[str, Any]:
     request = {"kind": "cell", "cell": describe(cell), "rules": describe(rules)}
     ended = run_child(request, make_environment(cell), 100, Stop(), telemetry)
     telemetry.close()
+    telemetry.look_again()
     assert ended.result and ended.result["status"] == "ok", ended
     document = telemetry.summarise(output)
     assert document

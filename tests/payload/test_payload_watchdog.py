@@ -24,23 +24,25 @@ if b'--report-fd' in open('/proc/self/cmdline', 'rb').read().split(b'\\0') and n
     whole = payload.measure.measure
     def wait_for_a_peer():
         threading.Event().wait()
+    def exhaust_memory():
+        return bytearray(1 << 62)
     def measure(step, rules, report):
         taken = []
         def hanging():
             taken.append(1)
             if len(taken) == {number}:
                 open({mark!r}, 'w').close()
-                wait_for_a_peer()
+                {what}()
             return step()
         return whole(hanging, rules, report)
     payload.measure.measure = measure
 """
-"""A start-up file that makes step `number` of the first child that comes to it wait for ever."""
+"""A start-up file that makes something go wrong in step `number` of the first child that comes to it."""
 
 
-def plant_hang(directory: Path, number: int) -> dict[str, str]:
-    """The environment in which the first cell hangs in its step `number`, counted from 1 with the warm-up."""
-    (directory / "sitecustomize.py").write_text(PLANT.format(mark=str(directory / "hung"), number=number))
+def plant(directory: Path, number: int, what: str) -> dict[str, str]:
+    """The environment in which the first cell fails so in its step `number`, counted from 1 with the warm-up."""
+    (directory / "sitecustomize.py").write_text(PLANT.format(mark=str(directory / "done"), number=number, what=what))
     return {"PYTHONPATH": os.pathsep.join([str(directory), str(bench.ROOT)])}
 
 
@@ -57,12 +59,23 @@ def test_a_child_that_hangs_in_a_step_is_ended_with_its_stacks(
 ) -> None:
     rules = Rules(warmup_steps=3, steps=8, max_s=50, cell_timeout_s=timeout_s)
     spec = bench.write_spec(tmp_path, [bench.FAST] * 2, rules)
-    done = bench.run_payload("run", spec, "--out", tmp_path / "out", env=plant_hang(tmp_path, number))
+    done = bench.run_payload("run", spec, "--out", tmp_path / "out", env=plant(tmp_path, number, "wait_for_a_peer"))
     assert (done.returncode, done.stderr) == (0, "")
     hung, ok = bench.read_cells(tmp_path / "out")
     assert (hung.status, hung.reason, hung.stage, hung.failed) == ("timeout", reason, stage, True)
     assert re.search(said, hung.message or ""), hung.message
     assert "in wait_for_a_peer\n" in (hung.log_tail or "")
+    assert ok.status == "ok"
+
+
+@pytest.mark.needs("tensorflow")
+def test_a_child_that_runs_out_of_memory_in_a_step_says_where(tmp_path: Path) -> None:
+    spec = bench.write_spec(tmp_path, [bench.FAST] * 2, Rules(warmup_steps=1, steps=8, cell_timeout_s=100))
+    done = bench.run_payload("run", spec, "--out", tmp_path / "out", env=plant(tmp_path, 5, "exhaust_memory"))
+    assert (done.returncode, done.stderr) == (0, "")
+    oom, ok = bench.read_cells(tmp_path / "out")
+    assert (oom.status, oom.reason, oom.stage, oom.failed) == ("oom", "host_memory", "measure", False)
+    assert "in exhaust_memory\n" in (oom.log_tail or "")
     assert ok.status == "ok"
 
 

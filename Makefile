@@ -2,6 +2,7 @@
 #   make demo    measure this machine
 #   make test    every check and test; as root on Debian or Ubuntu it also sets up the lab
 #   make lint    the checks that take seconds
+#   make pictures  the README's picture anew, from a run on the lab
 #   make lock    requirements.lock anew from pyproject.toml
 #   make clean   remove what the others made; reports/ stays
 
@@ -14,7 +15,7 @@ PYTHON ?= $(shell for p in $(CANDIDATES); do \
 PIP_INSTALL = $(BIN)/python -m pip --disable-pip-version-check -qq install
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint lock clean lab
+.PHONY: help demo test lint lock clean lab pictures
 
 help:
 	@sed -n '/^#/!q; s/^# \{0,1\}//p' Makefile
@@ -50,6 +51,9 @@ $(VENV)/.locked: requirements.lock | $(VENV)/bin/python
 $(VENV)/.fleet: pyproject.toml $(VENV)/.locked
 	@$(PIP_INSTALL) --no-deps --no-build-isolation --editable .
 	@touch $@
+
+pictures: lab
+	@$(BIN)/python -m docs.make_pictures
 
 # One lock for every platform and Python version we support, with the hashes of the files and no addresses.
 lock:

@@ -18,6 +18,9 @@ from typing import Generic, TypeVar
 
 from fleet.host.follow import Pause
 
+HURRY_S = 1.0
+"""The longest pause of a cancelled job: its end is wanted soon, and the host is still not to be stormed."""
+
 Event = TypeVar("Event")
 Steps = Generator[Event | Pause, None, None]
 
@@ -28,7 +31,7 @@ class Fanout(Generic[Event]):
     Args:
         jobs: what to step; each yields events, and `Pause` where it can be left alone.
         forks: how many jobs are connecting at the same time, and how many are polled at the same time.
-        cancelled: set when jobs should come to an early end; they look at it themselves, and are paused no longer.
+        cancelled: set when jobs should come to an early end; they look at it themselves, and pause shortly.
     """
 
     def __init__(self, jobs: Iterable[Steps[Event]], forks: int, cancelled: threading.Event | None = None) -> None:
@@ -44,7 +47,7 @@ class Fanout(Generic[Event]):
     def cancel(self) -> None:
         """Let the jobs know, and step all of them at once. Safe to call from a signal handler."""
         self._cancelled.set()
-        threading.Thread(target=self._wake, daemon=True).start()
+        threading.Thread(target=self._end_pauses, daemon=True).start()
 
     def run(self) -> Iterator[Event]:
         """Events of all jobs as they come, until every job has ended.
@@ -55,18 +58,32 @@ class Fanout(Generic[Event]):
         for take in (self._take_new, self._take_paused):
             for _ in range(self._workers):
                 threading.Thread(target=self._work, args=(take,), daemon=True).start()
-        while self._left:
-            event = self._events.get()
-            if event is None:
-                self._left -= 1
-            elif isinstance(event, BaseException):
-                raise event
-            else:
-                yield event
-        self._wake()
+        try:
+            while self._left:
+                event = self._events.get()
+                if event is None:
+                    self._left -= 1
+                elif isinstance(event, BaseException):
+                    raise event
+                else:
+                    yield event
+        finally:
+            self._dismiss()
 
-    def _wake(self) -> None:
+    def _dismiss(self) -> None:
+        """No worker takes up a job any more, and what the waiting ones hold is let go of."""
+        self._new.clear()
         with self._changed:
+            self._left = 0
+            waiting, self._paused = self._paused, []
+            self._changed.notify_all()
+        for _, _, job in waiting:
+            job.close()
+
+    def _end_pauses(self) -> None:
+        with self._changed:
+            self._paused = [(0.0, order, job) for _, order, job in self._paused]
+            heapq.heapify(self._paused)
             self._changed.notify_all()
 
     def _work(self, take: Callable[[], Steps[Event] | None]) -> None:
@@ -79,7 +96,9 @@ class Fanout(Generic[Event]):
             for event in job:
                 if isinstance(event, Pause):
                     with self._changed:
-                        heapq.heappush(self._paused, (time.monotonic() + event.seconds, next(self._order), job))
+                        # Looked at under the lock, so that no pause slips past the end of all pauses.
+                        seconds = min(event.seconds, HURRY_S) if self._cancelled.is_set() else event.seconds
+                        heapq.heappush(self._paused, (time.monotonic() + seconds, next(self._order), job))
                         self._changed.notify()
                     return
                 self._events.put(event)
@@ -98,7 +117,7 @@ class Fanout(Generic[Event]):
         with self._changed:
             while self._left:
                 due = self._paused[0][0] - time.monotonic() if self._paused else None
-                if due is not None and (due <= 0 or self._cancelled.is_set()):
+                if due is not None and due <= 0:
                     return heapq.heappop(self._paused)[2]
                 self._changed.wait(due)
             return None

@@ -36,7 +36,14 @@ ROWS: dict[str, tuple[str, ...]] = {
     "nightly": (),
     "cli": ("typer", "rich"),
 }
-IN_ROW = {"suite_file": "suite", "__main__": "cli"}
+IN_ROW = {
+    "suite_file": "suite",
+    "progress_board": "progress",
+    "progress_lines": "progress",
+    "progress_live": "progress",
+    "progress_print": "progress",
+    "__main__": "cli",
+}
 """Modules that belong to a row of another name."""
 
 EVERYWHERE = {"pydantic"}

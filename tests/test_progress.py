@@ -23,7 +23,10 @@ from fleet.model.plan import Plan
 from fleet.model.result import HostOutcome, HostStatus, Stage
 from fleet.model.suite import Cell, ModelInfo, Suite
 from fleet.plan import RunRequest, build_plan
-from fleet.progress import Board, LiveDisplay, Progress, format_duration, open_progress
+from fleet.progress import Progress, open_progress
+from fleet.progress_board import Board, format_duration
+from fleet.progress_lines import LineDisplay
+from fleet.progress_live import LiveDisplay
 
 MODEL = ModelInfo(
     name="alexnet", input_shape=(227, 227, 3), parameters=1, forward_macs=10**9, phases=("train",), source="test"
@@ -74,7 +77,7 @@ def test_lines_tell_what_matters_once() -> None:
         "node000: measuring 4 cells, about T",
         "node000: ok in T",
         "node001: contact lost; connected again",
-        f"node001: unreachable in T: [red]Refused[/red] by {'x' * 99} Is sshd up?",
+        f"node001: unreachable in T: [red]Refused[/red] by {'x' * 99}. → Is sshd up?",
         "1 ok, 1 unreachable after T",
     ]
 
@@ -94,7 +97,8 @@ def test_frame_fits_the_terminal_and_adds_up(width: int, height: int, count: int
     assert all(sum(segment.cell_length for segment in line) <= width for line in lines)
     rows = [line for line in text if " node" in line]
     more = [line for line in text if line.startswith("  and ")]
-    assert len(rows) + sum(int(line.split()[1]) for line in more) == count
+    # The failed one has a line above the frame.
+    assert len(rows) + sum(int(line.split()[1]) for line in more) == count - 1
     assert f"1 unreachable, {count - 1} measuring" in text[-1]
     done = sum(n % 4 for n in range(count) if n != 1)
     assert f" {done}/{4 * count} cells · " in text[-1]
@@ -107,12 +111,75 @@ def test_row_tells_stage_cell_and_time_left() -> None:
         progress.show(HostStage(alias="node000", stage=Stage.RUN))
         progress.show(polled("node000", 2, elapsed_s=60))
         progress.show(HostStage(alias="node001", stage=Stage.PULL))
-        progress.show(finished("node002", HostStatus.AUTH_FAILED, "No key fits.", "Try ssh."))
+        progress.show(finished("node002", HostStatus.OK))
         rows = progress.draw().plain.splitlines()
     assert re.match(r"▸ node000  measuring   ━━━━──── 2/4 .* \d+ s  alexnet/train/fp32/b4/cpu1/nhwc", rows[0])
     assert rows[1].startswith("▸ node001  pulling")
-    assert rows[2].startswith("✗ node002  auth_failed") and rows[2].endswith("No key fits. Try ssh.")
+    assert rows[2] == "✔ node002  ok in 3 min 20 s"
     assert rows[3] == "  node003  waiting"
+
+
+def fail_alike(progress: Progress, count: int) -> None:
+    for n in range(count):
+        message = f"node{n:03d}:22 showed the host key SHA256:{n}."
+        hint = f"Then `fleet hosts trust --limit node{n:03d}`."
+        progress.show(finished(f"node{n:03d}", HostStatus.HOST_KEY_UNKNOWN, message, hint))
+    for n in (count, count + 1):
+        progress.show(finished(f"node{n:03d}", HostStatus.PREFLIGHT_FAILED, f"no image lab:{n}", "Load it."))
+
+
+def test_live_each_failed_host_is_shown_once() -> None:
+    file = io.StringIO()
+    console = Console(file=file, force_terminal=True, color_system=None, width=120, height=24)
+    with open_progress(plan(34), console, live=True) as progress:
+        assert isinstance(progress, LiveDisplay)
+        fail_alike(progress, 31)
+        rows = re.sub(r"\d min \d+ s left", "T left", progress.draw().plain).splitlines()
+        above = [re.sub(r"\x1b\[[0-9;?]*[A-Za-z]|\r", "", line) for line in file.getvalue().splitlines()]
+    assert rows == [
+        "  node033  waiting",
+        "✖ host key unknown, as node000: node[001:030]",
+        "──────────────── 0/136 cells · T left · 31 host key unknown, 2 preflight failed, 1 waiting",
+    ]
+    assert [line for line in above if line.startswith("✖ node")] == [
+        "✖ node000: host key unknown in 3 min 20 s: node000:22 showed the host key SHA256:0. "
+        "→ Then `fleet hosts trust --limit node000`.",
+        "✖ node031: preflight failed in 3 min 20 s: No image lab:31. → Load it.",
+        "✖ node032: preflight failed in 3 min 20 s: No image lab:32. → Load it.",
+    ]
+
+
+def test_lines_of_many_hosts_are_their_ends_and_alike_ones_are_short() -> None:
+    out = io.StringIO()
+    with open_progress(plan(20), Console(file=out, width=80), live=False) as progress:
+        for n in range(20):
+            progress.show(HostStage(alias=f"node{n:03d}", stage=Stage.PULL))
+            progress.show(HostStage(alias=f"node{n:03d}", stage=Stage.RUN))
+        fail_alike(progress, 3)
+    lines = [line[9:] for line in out.getvalue().splitlines()]
+    assert len(lines) == 7
+    assert lines[2:4] == ["node001: host key unknown, as node000", "node002: host key unknown, as node000"]
+
+
+def test_without_a_terminal_a_line_now_and_then_says_how_far_the_run_is() -> None:
+    out = io.StringIO()
+    board = Board(plan(3), time.monotonic)
+    lines = LineDisplay(board, Console(file=out, width=80))
+    with lines.keep_summing_up(0.05):
+        lines.show(HostStage(alias="node000", stage=Stage.RUN))
+        lines.show(polled("node000", 2))
+        time.sleep(0.3)
+    count = len(re.findall(r" 2/12 cells · .* left · 1 measuring, 2 waiting\n", out.getvalue()))
+    assert 2 <= count <= 6
+    time.sleep(0.15)
+    assert out.getvalue().count(" cells · ") == count  # it ends with its block
+
+
+def test_a_status_is_not_said_twice() -> None:
+    out = io.StringIO()
+    with open_progress(plan(1), Console(file=out, width=80), live=False) as progress:
+        progress.show(finished("node000", HostStatus.CANCELLED, "cancelled while it ran"))
+    assert out.getvalue().splitlines()[1].endswith(" node000: cancelled while it ran in 3 min 20 s")
 
 
 def test_time_left_goes_from_the_estimate_to_the_hosts_own_pace() -> None:

@@ -28,9 +28,10 @@ log = logging.getLogger("fleet")
 def measure_hosts(plan: Plan, bundle: Bundle, writer: RunWriter, progress: Progress) -> bool:
     """Take every planned host to its one outcome, stored as it arrives; whether somebody interrupted."""
     cancelled = threading.Event()
-    holder = f"{getpass.getuser()}@{socket.gethostname()} (fleet run {plan.run_id})"
+    who = f"{getpass.getuser()}@{socket.gethostname()}"
 
     def make_job(host: HostPlan) -> Job:
+        holder = f"{who} (fleet run {plan.run_id}, as {host.alias})"
         task = Task(host, plan.run_id, plan.rules, bundle.data, bundle.sha256, holder)
         return Job(task, open_transport(host.alias, host.connection), writer.keep, cancelled.is_set)
 

@@ -17,7 +17,7 @@ from fleet.errors import ExitCode, HostError
 from fleet.fanout import Fanout
 from fleet.host.follow import Pause
 from fleet.host.framing import Shell
-from fleet.host.preflight import check_runtime, check_tools
+from fleet.host.preflight import check_runtime, check_tools, check_workdir, find_warnings
 from fleet.host.probe import choose_python, probe_host
 from fleet.model.inventory import Host
 from fleet.model.result import HostStatus
@@ -42,7 +42,7 @@ class Pong:
     route: Route | None = None
     """User, address, the key that opened it, jump hosts."""
     warnings: tuple[str, ...] = ()
-    """Settings of ssh_config that matter and are not honoured."""
+    """What may well be a mistake: settings of ssh_config that are not honoured, a GPU host without a GPU, …"""
     runtime: str = ""
     image: str | None = None
     """Digest of the image on the host; None: it would be pulled."""
@@ -76,17 +76,18 @@ def _ping(host: Host) -> Generator[Pong | Pause, None, None]:
         shell = Shell(host.alias, transport)
         transport.run(["true"], timeout_s=30)
         begin = time.monotonic()
-        probe = probe_host(shell, settings, workdir=False)
+        probe = probe_host(shell, settings, change=False)
         latency = time.monotonic() - begin
         check_tools(host.alias, probe)
         check_runtime(host.alias, settings, probe)
+        check_workdir(host.alias, settings, probe)
         facts = probe.facts
         yield Pong(
             host.alias,
             "ok",
             latency_s=round(latency, 4),
             route=transport.route,
-            warnings=transport.warnings,
+            warnings=(*transport.warnings, *find_warnings(settings, probe)),
             runtime=f"{settings.runtime} {facts.runtime_version or ''}".strip(),
             image=facts.image_digest,
             hardware=name_hardware(facts),

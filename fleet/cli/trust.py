@@ -6,6 +6,7 @@ import shlex
 import sys
 from collections import defaultdict
 from collections.abc import Generator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import typer
@@ -25,6 +26,12 @@ SCAN_TIMEOUT_S = 20.0
 _WORDS = {"yes": ("known", ""), "no": ("new", "yellow"), "changed": ("CHANGED", "bold red")}
 
 
+@dataclass(frozen=True)
+class _Look:
+    alias: str
+    found: ScannedKey | HostError
+
+
 def trust_hosts(inventory: Path, limit: str | None, forks: int, *, yes: bool) -> int:
     """Show the keys, ask unless `yes`, append the new ones to known_hosts; the exit code.
 
@@ -37,27 +44,30 @@ def trust_hosts(inventory: Path, limit: str | None, forks: int, *, yes: bool) ->
     if not hosts:
         typer.echo("No host is reached over SSH: there is no key to look at.", err=True)
         return ExitCode.OK
-    fanout: Fanout[ScannedKey | HostError] = Fanout((_scan(host) for host in hosts), forks)
-    found = list(fanout.run())
-    order = {host.alias: place for place, host in enumerate(hosts)}
-    keys = sorted((key for key in found if isinstance(key, ScannedKey)), key=lambda key: order[key.alias])
-    errors = sorted((error for error in found if isinstance(error, HostError)), key=lambda error: order[error.host])
+    fanout: Fanout[_Look] = Fanout((_look_at(host) for host in hosts), forks)
+    found = {look.alias: look.found for look in fanout.run()}
+    seen = [found[host.alias] for host in hosts]
+    keys = [key for key in seen if isinstance(key, ScannedKey)]
+    errors = [error for error in seen if isinstance(error, HostError)]
     new = _drop_repeated([key for key in keys if key.known == "no"])
     _print_keys(keys, errors)
     remembered = bool(new) and (yes or _confirm(new))
     if remembered:
         _remember(new)
+    if keys and not errors and all(key.known == "yes" for key in keys):
+        typer.echo("Every key is known already.", err=True)
     if any(key.known == "changed" for key in keys):
         return ExitCode.FAILED
     out_of_reach = errors or (new and not remembered) or any(key.is_jump for key in new)
     return ExitCode.UNREACHABLE if out_of_reach else ExitCode.OK
 
 
-def _scan(host: Host) -> Generator[ScannedKey | HostError | Pause, None, None]:
+def _look_at(host: Host) -> Generator[_Look | Pause, None, None]:
     try:
-        yield scan_host_key(host.alias, host.connection, SCAN_TIMEOUT_S)
+        found: ScannedKey | HostError = scan_host_key(host.alias, host.connection, SCAN_TIMEOUT_S)
     except HostError as error:
-        yield error
+        found = error
+    yield _Look(host.alias, found)
 
 
 def _drop_repeated(keys: Sequence[ScannedKey]) -> list[ScannedKey]:

@@ -6,6 +6,7 @@ The texts are those of Docker Engine 20.10 to 28, containerd and the NVIDIA Cont
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from fleet.model.text import make_inert
@@ -28,11 +29,10 @@ _LOGIN = (
 
 _KNOWN = (
     _Known(
-        r'could not select device driver "\w*" with capabilities: \[\[gpu\]\]',
+        r'could not select device driver "\w*" with capabilities: \[\[gpu\]\]|no known gpu vendor found',
         "toolkit_missing",
         "docker cannot hand out GPUs: the NVIDIA Container Toolkit is missing",
-        "Install nvidia-container-toolkit, run `nvidia-ctk runtime configure`, restart docker; "
-        "for a host without GPUs set fleet_devices: cpu.",
+        "Install nvidia-container-toolkit, run `nvidia-ctk runtime configure`, restart docker.",
     ),
     _Known(
         r"(unknown or invalid runtime name|unknown runtime specified):? nvidia",
@@ -77,34 +77,36 @@ _KNOWN = (
         "Check the device files' permissions, SELinux, and no-cgroups in the toolkit's configuration.",
     ),
     _Known(
+        # Before the missing image: "no matching manifest for … : not found".
+        r"no matching manifest for|no match for platform in manifest|exec format error",
+        "wrong_architecture",
+        "the image {image} is not built for this host's processor",
+        "Set fleet_image to one that is.",
+    ),
+    _Known(
         r"manifest unknown|manifest for .* not found|repository .*does not exist"
-        r"|pull access denied|name unknown|no such image",
+        r"|pull access denied|name unknown|no such image|failed to resolve reference .*: not found",
         "image_not_found",
-        "the image is not on the host and no registry gives it",
+        "the image {image} is not on the host and no registry gives it",
         "Check fleet_image, its tag and the right to pull it; or load it there with docker load.",
     ),
     _Known(
-        r"unauthorized|authentication required|401|403 forbidden|denied: |failed to fetch (anonymous|oauth) token",
+        r"unauthorized|authentication required|\b(401|403 forbidden)\b|(?<!permission )(?<!access )\bdenied(: |$)"
+        r"|failed to fetch (anonymous|oauth) token: unexpected status",
         "registry_auth",
-        "the registry refuses to give the image",
+        "the registry refuses to give the image {image}",
         _LOGIN,
-    ),
-    _Known(
-        r"no matching manifest for|exec format error",
-        "wrong_architecture",
-        "the image is not built for this host's processor",
-        "Set fleet_image to one that is.",
     ),
     _Known(
         r"toomanyrequests|\b429\b",
         "rate_limited",
-        "the registry allows no more pulls for now",
+        "the registry allows no more pulls for now: {image} did not come",
         "Log in there, or try later.",
     ),
     _Known(
-        r"no space left on device|failed to register layer",
+        r"no space left on device|disk quota exceeded",
         "disk_full",
-        "there is no space for the image in docker's data directory",
+        "there is no space for the image {image} in docker's data directory",
         "Free some there (docker system df, docker image prune).",
     ),
     _Known(
@@ -114,36 +116,46 @@ _KNOWN = (
         "Set fleet_ulimits: {} for this host.",
     ),
     _Known(
-        r"cannot join ipc|ipc.*(not permitted|not supported|not allowed)",
+        r"cannot join ipc|\bipc\b.*(not permitted|not supported|not allowed)",
         "ipc_refused",
         "this engine does not share the host's shared memory",
         "Set fleet_ipc: private for this host.",
     ),
     _Known(
-        r"unknown flag|flag provided but not defined|invalid argument .* for \"-|invalid reference format",
+        r"unknown (shorthand )?flag|flag needs an argument|flag provided but not defined|invalid argument .* for \"-"
+        r"|conflicting options|invalid reference format",
         "bad_arguments",
         "docker does not understand an argument",
         "Check fleet_runtime_args and fleet_image.",
     ),
     _Known(
+        # The engine is another machine's, or may not look where the user may.
+        r"bind source path does not exist|error while creating mount source path|invalid mount config",
+        "mount_refused",
+        "the engine cannot see the work directory",
+        "Set fleet_workdir to a directory on a local disk: an NFS home that squashes root, or docker's snap, hides it.",
+    ),
+    _Known(
         r"executable file not found|no such file or directory: unknown",
         "no_python",
-        "the image has no python3",
+        "the image {image} has no python3",
         "Set fleet_image to an image with Python and TensorFlow.",
     ),
     _Known(
         r"x509:|certificate signed by unknown authority|i/o timeout|tls handshake timeout|proxyconnect"
-        r"|no such host|connection refused|network is unreachable|request canceled while waiting"
+        r"|no such host|server misbehaving|connection refused|connection reset|no route to host"
+        r"|network is unreachable|request canceled while waiting|gave http response to https client"
         r"|client\.timeout exceeded|context deadline exceeded|temporary failure in name",
         "registry_network",
-        "the image is not on the host and the registry cannot be reached from there",
-        "Check the host's way to the registry (proxy, DNS, certificates), or load the image there with docker load.",
+        "the image {image} is not on the host and its registry cannot be reached from there",
+        "Is fleet_image right? Then check the way to the registry there (proxy, DNS), or use docker load.",
     ),
 )
 
 _ENGINE = (
     _Known(
-        r"permission denied",
+        # Not any "permission denied": the client also warns so of its own configuration.
+        r"permission denied while trying to connect|connect: permission denied",
         "docker_permission",
         "{user} may not use docker",
         "Add the user to the group docker there (it is as good as root), or run a rootless engine.",
@@ -159,23 +171,26 @@ _ENGINE = (
 
 def diagnose_engine(said: str, user: str) -> Diagnosis:
     """Why the engine does not answer, from what its client printed."""
-    return _diagnose(_ENGINE, said, ("docker_failed", "docker does not answer", "Run `docker info` there."), user)
+    return _diagnose(
+        _ENGINE, said, ("docker_failed", "docker does not answer", "Run `docker info` there."), {"user": user}
+    )
 
 
 def diagnose_launch(said: str, image: str) -> Diagnosis:
     """Why a container did not start, or an image did not come, from what the engine printed."""
-    fallback = ("launch_failed", f"the engine did not start {image}", "Start it there by hand to see more.")
-    return _diagnose(_KNOWN, said, fallback, "")
+    fallback = ("launch_failed", "the engine did not start {image}", "Start it there by hand to see more.")
+    return _diagnose(_KNOWN, said, fallback, {"image": image})
 
 
-def _diagnose(table: tuple[_Known, ...], said: str, fallback: Diagnosis, user: str) -> Diagnosis:
+def _diagnose(table: tuple[_Known, ...], said: str, fallback: Diagnosis, names: Mapping[str, str]) -> Diagnosis:
     evidence = _shorten(said)
     for known in table:
-        if re.search(known.pattern, said, re.IGNORECASE):
-            reason, message, hint = known.reason, known.message.replace("{user}", user), known.hint
+        if re.search(known.pattern, said, re.IGNORECASE | re.MULTILINE):
+            reason, message, hint = known.reason, known.message, known.hint
             break
     else:
         reason, message, hint = fallback
+    message = message.format(**names)
     return reason, f"{message} ({evidence})" if evidence else message, hint
 
 

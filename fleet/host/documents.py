@@ -20,18 +20,18 @@ def parse_document(data: bytes, kind: type[Document]) -> Document:
 
     Raises:
         DocumentError: not UTF-8, not JSON, NaN or an infinity, a number beyond 64 bits, a key twice, nested too deep,
-            or not what the model asks for.
+            or not what the model asks for: `true` is no number, and "1" is none either.
     """
     try:
         text = data.decode("utf-8")
-        value = json.loads(
+        json.loads(
             text,
             object_pairs_hook=_refuse_duplicates,
             parse_constant=_refuse_constant,
             parse_float=_read_float,
             parse_int=_read_int,
         )
-        return kind.model_validate(value)
+        return kind.model_validate_json(text, strict=True)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         where = ".".join(str(part) for part in first["loc"])
@@ -63,6 +63,6 @@ def _read_float(text: str) -> float:
 
 
 def _read_int(text: str) -> int:
-    if len(text) > 19 or abs(int(text)) >= 1 << 63:
+    if len(text.lstrip("-")) > 19 or abs(int(text)) >= 1 << 63:
         raise ValueError(f"{text[:20]}… is too large")
     return int(text)

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from io import StringIO
 
-from fleet.host.framing import Section
+from fleet.host.framing import Section, read_count
 from fleet.model.facts import Cpu, Gpu, HostFacts
 from fleet.model.text import make_inert
 
@@ -39,7 +39,7 @@ class Findings:
 def read_facts(findings: Findings, midway_unix_s: float) -> HostFacts:
     """All facts. `midway_unix_s` is our clock when the host looked at its own."""
     gpu_table = findings.text("gpus") if findings.words("gpus")[:1] == ("0",) else ""
-    machine_id, clock = findings.text("machine_id"), _integer(findings.text("time"))
+    machine_id, clock = findings.text("machine_id"), read_count(findings.text("time"))
     engine = findings.text("engine") if findings.words("engine")[:1] == ("0",) else ""
     uname = [*findings.lines("uname"), "", "", ""]
     lscpu = findings.text("lscpu")
@@ -50,11 +50,11 @@ def read_facts(findings: Findings, midway_unix_s: float) -> HostFacts:
         kernel=uname[1] or None,
         os=_match(r'^PRETTY_NAME="?([^"\n]*)', findings.text("os")),
         architecture=uname[2] or None,
-        virtualisation=_match(r"^Hypervisor vendor:\s*(.+)", lscpu),
+        virtualisation=_match(r"^ *Hypervisor vendor:\s*(.+)", lscpu),
         user=[*findings.lines("id"), "", "", ""][2] or None,
         cpu=_read_cpu(lscpu, findings.text("cpuinfo"), findings.text("governor")),
         memory_bytes=_kilobytes(_match(r"MemTotal:\s+(\d+)", findings.text("memory"))),
-        numa_nodes=_integer(findings.text("numa")),
+        numa_nodes=read_count(findings.text("numa")),
         gpus=read_gpus(gpu_table),
         driver=next((row["driver_version"] for row in _read_table(gpu_table) if row.get("driver_version")), None),
         runtime_version=_read_runtime_version(engine, findings.lines("python")),
@@ -67,8 +67,11 @@ def read_facts(findings: Findings, midway_unix_s: float) -> HostFacts:
 
 
 def read_digest(text: str) -> str | None:
-    """From `ID ["name@sha256:…", …]`: the repository's digest, or the image's own id where it came from no registry."""
-    image_id, _, rest = text.partition(" ")
+    """From `ID ["name@sha256:…", …]`: the repository's digest, or the image's own id where it came from no registry.
+
+    The client's warnings may stand before that line.
+    """
+    image_id, _, rest = (_match(r"^((?:sha256:)?[0-9a-f]{64}\b.*)", text) or "").partition(" ")
     try:
         digests = json.loads(rest or "[]") or []
     except ValueError:
@@ -84,7 +87,7 @@ def read_gpus(table: str) -> tuple[Gpu, ...]:
     """
     return tuple(
         Gpu(
-            index=_integer(row.get("index")),
+            index=read_count(row.get("index")),
             uuid=row.get("uuid"),
             name=row.get("name"),
             pci_bus_id=row.get("pci.bus_id"),
@@ -109,6 +112,8 @@ def _read_table(table: str) -> list[dict[str, str]]:
     if not rows:
         return []
     names = [name.partition(" [")[0].strip() for name in rows[0]]
+    if not _IDENTITY & set(names):
+        return []  # Two lines of an error message are a table as well.
     return [
         {name: value.strip() for name, value in zip(names, row, strict=False) if not _NO_VALUE.match(value.strip())}
         for row in rows[1:]
@@ -116,18 +121,19 @@ def _read_table(table: str) -> list[dict[str, str]]:
     ]
 
 
+_IDENTITY = {"index", "uuid", "name"}
 _NO_VALUE = re.compile(r"$|\[.*\]$|N/A$|ERR!$", re.IGNORECASE)
 
 
 def _read_cpu(lscpu: str, cpuinfo: str, governor: str) -> Cpu:
-    """lscpu first, /proc/cpuinfo where it is missing."""
-    sockets = _integer(_match(r"^Socket\(s\):\s*(\d+)", lscpu))
-    per_socket = _integer(_match(r"^Core\(s\) per socket:\s*(\d+)", lscpu))
+    """lscpu first, /proc/cpuinfo where it is missing. util-linux 2.37 indents, others do not."""
+    sockets = read_count(_match(r"^ *Socket\(s\):\s*(\d+)", lscpu))
+    per_socket = read_count(_match(r"^ *Core\(s\) per socket:\s*(\d+)", lscpu))
     return Cpu(
-        model=_match(r"^Model name:\s*(.+)", lscpu) or _match(r"^model name\s*:\s*(.+)", cpuinfo),
+        model=_match(r"^ *Model name:\s*(.+)", lscpu) or _match(r"^model name\s*:\s*(.+)", cpuinfo),
         sockets=sockets,
         cores=sockets * per_socket if sockets and per_socket else None,
-        threads=_integer(_match(r"^fleet processors:\s*(\d+)", cpuinfo)),
+        threads=read_count(_match(r"^fleet processors:\s*(\d+)", cpuinfo)),
         governor=governor or None,
         microcode=_match(r"^microcode\s*:\s*(\S+)", cpuinfo),
     )
@@ -135,7 +141,7 @@ def _read_cpu(lscpu: str, cpuinfo: str, governor: str) -> Cpu:
 
 def _read_runtime_version(engine: str, python: list[str]) -> str | None:
     if engine:
-        return engine.split()[0]
+        return _match(r"^(\d+\.\d\S*)", engine)
     return python[1] if len(python) > 1 and python[0] == "0" else None
 
 
@@ -144,16 +150,12 @@ def _match(pattern: str, text: str) -> str | None:
     return found.group(1).strip() or None if found else None
 
 
-def _integer(text: str | None) -> int | None:
-    return int(text) if text and text.isascii() and text.isdigit() and len(text) < 19 else None
-
-
 def _number(text: str | None) -> float | None:
     return float(text) if text and re.fullmatch(r"\d{1,12}(\.\d{1,6})?", text) else None
 
 
 def _kilobytes(text: str | None, unit: int = 1024) -> int | None:
-    count = _integer(text)
+    count = read_count(text)
     return count * unit if count is not None else None
 
 

@@ -66,12 +66,13 @@ class Follower:
             try:
                 self._cancel_if_asked()
                 state = poll_job(self.shell, self.job)
-                self._silent_since = None
                 ending, done = self._read_end(state)
                 if done:
                     return ending
                 if not state.supervised and not state.ended:
                     start_job(self.shell, self.task, self.settings, self.job, push=False)
+                # Only now: a host that answers and cannot take its job up again is not waited for until the deadline.
+                self._silent_since = None
                 yield from self._tell(state)
             except GivenUp:
                 raise
@@ -86,14 +87,15 @@ class Follower:
         """What this poll says of the end, and whether there is nothing more to wait for."""
         if state.ended:
             return None, True
-        if not state.present:
-            hint = "Somebody cleaned the work directory; run it again."
-            return Ending(HostStatus.LOST, Stage.RUN, "removed", "the job's directory is gone", hint), True
+        # First, for a work directory may not outlive a boot.
         if self.boot_id and state.boot_id and state.boot_id != self.boot_id:
             hint = "Look why it rebooted (journalctl -b -1 -e), then run it again."
             return Ending(
                 HostStatus.LOST, Stage.RUN, "reboot", "the machine rebooted while it was measured", hint
             ), True
+        if not state.present:
+            hint = "Somebody cleaned the work directory; run it again."
+            return Ending(HostStatus.LOST, Stage.RUN, "removed", "the job's directory is gone", hint), True
         return None, False
 
     def _tell(self, state: JobState) -> Generator[Event, None, None]:

@@ -24,8 +24,10 @@ class Section:
 
 @cache
 def read_script(name: str) -> str:
-    """The text of `scripts/<name>.sh`."""
-    return files("fleet.host").joinpath("scripts", f"{name}.sh").read_text()
+    """The text of `scripts/<name>.sh`, after that of what it calls."""
+    folder = files("fleet.host").joinpath("scripts")
+    names = ["processes", name] if name in {"cancel", "clean", "supervise"} else [name]
+    return "".join(folder.joinpath(f"{part}.sh").read_text() for part in names)
 
 
 @dataclass(frozen=True)
@@ -68,6 +70,11 @@ class Shell:
                 "See that `ssh HOST echo ok` prints ok alone: a forced command or a missing shell prevents it.",
             )
         return completed.stdout, sections
+
+
+def read_count(text: str | None) -> int | None:
+    """The number, of a text of 1 to 18 decimal digits; None otherwise. `str.isdigit` alone also takes `²`."""
+    return int(text) if text and text.isascii() and text.isdigit() and len(text) < 19 else None
 
 
 def split_sections(nonce: str, output: bytes) -> tuple[Section, ...]:

@@ -11,9 +11,10 @@ from typing import TypeVar
 from fleet.errors import ContactLost, FleetError, HostError, Unreachable
 from fleet.host.follow import Follower, Patience, Pause
 from fleet.host.framing import Shell
-from fleet.host.outcome import Expectation, build_outcome
-from fleet.host.preflight import check_runtime, check_tools, check_workdir
+from fleet.host.outcome import build_outcome
+from fleet.host.preflight import check_runtime, check_tools, check_workdir, find_warnings
 from fleet.host.probe import Probe, choose_python, probe_host
+from fleet.host.results import Expectation, lose_cells
 from fleet.host.steps import Task, clean_job, collect_job, start_job
 from fleet.model.event import Event, HostFinished, HostNotice, HostStage
 from fleet.model.facts import HostFacts
@@ -49,6 +50,8 @@ class Job:
         self._settings = plan.settings.model_copy(update={"python": python})
         self._started = _now()
         self._facts: HostFacts | None = None
+        self._started_there = False
+        self._expected = Expectation(plan, self.task.run_id, self.task.payload_sha256)
 
     def run(self) -> Steps[None]:
         """Events as they happen, `Pause` where the host can be left alone; ends with exactly one `HostFinished`."""
@@ -82,12 +85,12 @@ class Job:
         follower = Follower(
             self._shell, self.task, self._settings, job, probe.facts.boot_id, self.cancelled, self.patience
         )
+        self._started_there = True
         ending = yield from follower.follow()
         yield self._enter(Stage.COLLECT)
         files = yield from self._insist(lambda: collect_job(self._shell, job, len(self.task.plan.cells)))
         self.keep(self._alias, files)
-        expected = Expectation(self.task.plan, self.task.run_id, self.task.payload_sha256)
-        outcome = build_outcome(expected, files, self._facts, ending)
+        outcome = build_outcome(self._expected, files, self._facts, ending)
         yield from self._clean(job)
         return outcome
 
@@ -102,6 +105,8 @@ class Job:
             raise Unreachable(error.host, Stage.PROBE, error.reason, error.message, error.hint) from error
         self._facts = probe.facts
         self.keep(self._alias, {"probe": probe.raw})
+        for warning in (*self.transport.warnings, *find_warnings(self._settings, probe)):
+            yield HostNotice(alias=self._alias, message=warning)
         check_tools(self._alias, probe)
         check_runtime(self._alias, self._settings, probe)
         check_workdir(self._alias, self._settings, probe)
@@ -155,6 +160,7 @@ class Job:
             message=message,
             hint=hint,
             facts=self._facts,
+            cells=lose_cells(self._expected) if self._started_there else (),
         )
 
 

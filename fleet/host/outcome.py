@@ -2,54 +2,17 @@
 
 from __future__ import annotations
 
+import re
 import signal
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
 
 from fleet.host.diagnosis import diagnose_launch
-from fleet.host.documents import DocumentError, parse_document
-from fleet.model.base import Record
+from fleet.host.results import ContainerState, ExitRecord, Expectation, ImageRecord, read_cells, read_document
 from fleet.model.facts import HostFacts, Software
 from fleet.model.plan import HostPlan
 from fleet.model.result import CellResult, CellStatus, HostOutcome, HostStatus, Stage, SystemResult
-from fleet.model.suite import Cell
 from fleet.model.text import make_inert
-
-
-class ExitRecord(Record):
-    """`exit.json`: how the supervisor saw the job end."""
-
-    job_id: str
-    stage: Stage
-    reason: str
-    """`exited`, `deadline`, `cancelled`, `launch_failed`, `pull_failed` or `gone`."""
-    exit_status: int | None = None
-    started_unix_s: int | None = None
-    finished_unix_s: int
-
-
-class ContainerState(Record):
-    """The part of `docker inspect` that is needed."""
-
-    OOMKilled: bool = False
-    Error: str = ""
-
-
-class ImageRecord(Record):
-    """What really ran."""
-
-    id: str
-    repo_digests: list[str] | None = None
-
-
-@dataclass(frozen=True)
-class Expectation:
-    """What documents of this job must say of themselves."""
-
-    plan: HostPlan
-    run_id: str
-    payload_sha256: str
 
 
 @dataclass(frozen=True)
@@ -72,16 +35,20 @@ def build_outcome(
         files: what was collected, by name.
         ending: what is already known to have gone wrong with the host; None leaves it to the files.
     """
-    cells, problems = _read_cells(expected, files)
-    record, trouble = _read(files, "exit.json", ExitRecord)
+    cells, problems = read_cells(expected, files)
+    record, trouble = read_document(files, "exit.json", ExitRecord)
+    if record and record.job_id != expected.plan.job_id:
+        record, trouble = None, "exit.json is of another job"
     if trouble:
         problems.insert(0, trouble)
-    system, trouble = _read(files, "system.json", SystemResult)
+    system, trouble = read_document(files, "system.json", SystemResult)
+    if system and (system.run_id, system.job_id) != (expected.run_id, expected.plan.job_id):
+        system, trouble = None, "system.json is of another job"
     if trouble and record and record.exit_status == 0:
         problems.append(trouble)
     if ending is None:
         ending = _judge(expected.plan, cells, problems, record, files)
-    seconds = record.finished_unix_s - record.started_unix_s if record and record.started_unix_s is not None else None
+        ending = _suspect_cpu_host(expected.plan, facts, ending)
     return HostOutcome(
         alias=expected.plan.alias,
         job_id=expected.plan.job_id,
@@ -90,11 +57,18 @@ def build_outcome(
         reason=ending.reason,
         message=make_inert(ending.message, 600),
         hint=ending.hint,
-        job_s=seconds,
+        job_s=_read_duration(record),
         facts=facts,
         software=_read_software(expected.plan, system, files),
         cells=cells,
     )
+
+
+def _read_duration(record: ExitRecord | None) -> float | None:
+    """Seconds by the host's clock; None when it was set back meanwhile."""
+    if record is None or record.started_unix_s is None or record.finished_unix_s < record.started_unix_s:
+        return None
+    return record.finished_unix_s - record.started_unix_s
 
 
 def _judge(
@@ -113,7 +87,7 @@ def _judge(
     if problems:
         return Ending(HostStatus.RESULT_INVALID, Stage.COLLECT, "document", _join(problems), _INVALID_HINT)
     if record.exit_status or lost:
-        return _judge_exit(record, lost, len(cells), files)
+        return _judge_exit(plan, record, lost, files)
     failed = [cell for cell in cells if cell.failed]
     if not failed:
         return Ending(HostStatus.OK, Stage.RUN)
@@ -122,6 +96,14 @@ def _judge(
     why = first.message or first.reason or first.status
     said = f"{len(failed)} of {len(cells)} cells failed, first {first.cell_id}: {why}"
     return Ending(status, Stage.RUN, first.reason or first.status, said)
+
+
+def _suspect_cpu_host(plan: HostPlan, facts: HostFacts | None, ending: Ending) -> Ending:
+    """Where no GPU was handed out and none was found either, the likely mistake is the inventory's."""
+    if ending.reason not in {"toolkit_missing", "cdi_spec_missing"} or facts is None or facts.gpus or facts.driver:
+        return ending
+    message = f"no GPU was found on the host, and the inventory says that it has some; {ending.message}"
+    return replace(ending, message=message, hint=f"For a host without GPUs set fleet_devices: cpu. Else: {ending.hint}")
 
 
 _INVALID_HINT = "What came is kept in the run's directory as it is; look at `log` there, and at the host's disk."
@@ -151,43 +133,39 @@ def _judge_interruption(plan: HostPlan, record: ExitRecord, files: Mapping[str, 
     return Ending(HostStatus.LOST, record.stage, "killed", "somebody removed the job while it ran", "Run it again.")
 
 
-def _judge_exit(record: ExitRecord, lost: int, planned: int, files: Mapping[str, bytes]) -> Ending:
+def _judge_exit(plan: HostPlan, record: ExitRecord, lost: int, files: Mapping[str, bytes]) -> Ending:
     """The payload itself failed: it ended without a document for every cell."""
-    state, _ = _read(files, "container.json", ContainerState)
-    status = record.exit_status or 0
-    left = f"{lost} of {planned} cells were not measured"
+    state, _ = read_document(files, "container.json", ContainerState)
+    status, last = record.exit_status or 0, _find_reason(files.get("log", b""))
+    left = f"{lost} of {len(plan.cells)} cells were not measured"
     if state and state.OOMKilled:
+        said = f"the kernel killed the payload for lack of memory; {left}"
         hint = "The container's memory limit or the machine's memory is too small for this suite."
-        return Ending(
-            HostStatus.FAILED,
-            Stage.RUN,
-            "oom_killed",
-            f"the kernel killed the payload for lack of memory; {left}",
-            hint,
-        )
+        return Ending(HostStatus.FAILED, Stage.RUN, "oom_killed", said, hint)
+    evidence = _find_launch_fault(status, last, state)
+    if evidence:
+        diagnosis = diagnose_launch(evidence, plan.settings.image)
+        return Ending(HostStatus.PREFLIGHT_FAILED, Stage.LAUNCH, *diagnosis)
+    if 128 < status <= 128 + signal.SIGRTMAX:
+        said = f"the payload was ended by {_name_signal(status - 128)}; {left}"
+        hint = "Somebody or something killed it: see the host's kernel log."
+        return Ending(HostStatus.FAILED, Stage.RUN, "killed", said, hint)
+    said = f"the payload ended with exit status {status}; {left}: {last}"
+    return Ending(HostStatus.FAILED, Stage.RUN, "payload_failed", said, "See `log` in the run's directory.")
+
+
+def _find_launch_fault(status: int, last: str, state: ContainerState | None) -> str:
+    """What says that the payload never began, in the engine's words; empty when it did."""
     if state and state.Error:
-        reason, message, hint = diagnose_launch(state.Error, "the container")
-        return Ending(HostStatus.PREFLIGHT_FAILED, Stage.LAUNCH, reason, message, hint)
+        return state.Error
     if status in {126, 127}:
-        reason, message, hint = diagnose_launch(f"executable file not found: {_find_reason(files.get('log', b''))}", "")
-        return Ending(HostStatus.PREFLIGHT_FAILED, Stage.LAUNCH, reason, message, hint)
-    last = _find_reason(files.get("log", b""))
-    if status > 128:
-        name = signal.Signals(status - 128).name if status - 128 in set(signal.Signals) else f"signal {status - 128}"
-        return Ending(
-            HostStatus.FAILED,
-            Stage.RUN,
-            "killed",
-            f"the payload was ended by {name}; {left}",
-            "Somebody or something killed it: see the host's kernel log.",
-        )
-    return Ending(
-        HostStatus.FAILED,
-        Stage.RUN,
-        "payload_failed",
-        f"the payload ended with exit status {status}; {left}: {last}",
-        "See `log` in the run's directory.",
-    )
+        return f"executable file not found: {last}"
+    # A program for another processor: the container starts, and the kernel refuses the program in it.
+    return last if re.match(r"exec .*: exec format error$", last) else ""
+
+
+def _name_signal(number: int) -> str:
+    return signal.Signals(number).name if number in set(signal.Signals) else f"signal {number}"
 
 
 def _find_reason(log: bytes) -> str:
@@ -197,71 +175,11 @@ def _find_reason(log: bytes) -> str:
     return (telling or lines or ["it printed nothing"])[-1][:300]
 
 
-def _read_cells(expected: Expectation, files: Mapping[str, bytes]) -> tuple[tuple[CellResult, ...], list[str]]:
-    """One result for every planned cell, and what was wrong with documents."""
-    results, problems = [], []
-    for index, cell in enumerate(expected.plan.cells):
-        name = f"cells/{index:03d}.json"
-        result, problem = _read(files, name, CellResult) if name in files else (None, None)
-        if result:
-            problem = _check_cell(expected, index, cell, result)
-        if problem:
-            problems.append(f"{name}: {problem}" if result else problem)
-        results.append(result if result and not problem else _lose_cell(expected, index, cell, problem))
-    return tuple(results), problems
-
-
-def _check_cell(expected: Expectation, index: int, cell: Cell, result: CellResult) -> str | None:
-    """Whether the document is of this cell of this job, and says what it must."""
-    wanted = (expected.run_id, expected.plan.job_id, expected.plan.alias, expected.payload_sha256, index, cell)
-    if (result.run_id, result.job_id, result.alias, result.payload_sha256, result.index, result.cell) != wanted:
-        return "it is of another job or cell"
-    if result.status == CellStatus.OK:
-        if result.timing is None or result.throughput is None:
-            return "it says ok and has no timing"
-        if cell.batch_size == 0 and not (result.batch_search and result.batch_search.batch_size):
-            return "it says ok and not for which batch size"
-        if result.throughput.images_per_s <= 0 or result.timing.steps < 1:
-            return "it says ok and has no throughput"
-    return None
-
-
-def _lose_cell(expected: Expectation, index: int, cell: Cell, problem: str | None) -> CellResult:
-    return CellResult(
-        schema_="fleet.result/1",
-        kind="cell",
-        protocol=0,
-        payload_sha256=expected.payload_sha256,
-        run_id=expected.run_id,
-        job_id=expected.plan.job_id,
-        alias=expected.plan.alias,
-        index=index,
-        cell_id=cell.id,
-        cell=cell,
-        status=CellStatus.LOST,
-        stage="start",
-        reason="document_invalid" if problem else "no_document",
-        message=make_inert(problem, 300) if problem else "the job ended before this cell",
-        started_unix_s=0,
-        duration_s=0,
-    )
-
-
-def _read(files: Mapping[str, bytes], name: str, kind: type[Any]) -> tuple[Any | None, str | None]:
-    """The document and None, or None and what is wrong."""
-    if name not in files:
-        return None, f"{name} is missing"
-    try:
-        return parse_document(files[name], kind), None
-    except DocumentError as error:
-        return None, f"{name} cannot be read: {error}"
-
-
 def _read_software(plan: HostPlan, system: SystemResult | None, files: Mapping[str, bytes]) -> Software | None:
     """The payload's own view, and which image it really was."""
     if plan.settings.runtime == "native":
         return system.software.model_copy(update={"runtime": "native"}) if system else None
-    image, _ = _read(files, "image.json", ImageRecord)
+    image, _ = read_document(files, "image.json", ImageRecord)
     digests = [d.rpartition("@")[2] for d in (image.repo_digests or [])] if image else []
     seen = {
         "runtime": plan.settings.runtime,

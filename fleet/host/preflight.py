@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fleet.errors import PreflightFailed
 from fleet.host.diagnosis import diagnose_engine
+from fleet.host.framing import read_count
 from fleet.host.probe import Probe
 from fleet.model.inventory import Settings
 from fleet.model.result import Stage
@@ -15,13 +16,20 @@ MIN_FREE_BYTES = 64 << 20
 def check_runtime(alias: str, settings: Settings, probe: Probe) -> None:
     """Raises PreflightFailed when what the payload should run in is not there."""
     if settings.runtime == "native":
-        status, said, *_ = [*probe.findings.lines("python"), "", ""]
+        status, said, found, *_ = [*probe.findings.lines("python"), "", "", ""]
         if status != "0":
             raise _fail(
                 alias,
                 "python_missing",
                 f"{settings.python or 'python3'} does not run there: {said or 'not found'}",
                 "Set fleet_python to an interpreter that has TensorFlow, or fleet_runtime: docker.",
+            )
+        if found == "False":
+            raise _fail(
+                alias,
+                "tensorflow_missing",
+                f"{settings.python or 'python3'} ({said}) has no TensorFlow",
+                "Install it there (pip install tensorflow), or set fleet_python to an interpreter that has it.",
             )
         return
     status, *_ = [*probe.findings.words("engine"), ""]
@@ -34,6 +42,23 @@ def check_runtime(alias: str, settings: Settings, probe: Probe) -> None:
         )
     if status != "0":
         raise _fail(alias, *diagnose_engine(probe.findings.text("engine"), probe.facts.user or "the user"))
+
+
+def find_warnings(settings: Settings, probe: Probe) -> tuple[str, ...]:
+    """What does not forbid a job and may well be a mistake, a sentence each."""
+    found = []
+    if settings.device == "gpu" and probe.findings.words("gpus")[:1] == ("none",):
+        found.append(
+            f"no GPU was found (no nvidia-smi, no NVIDIA driver), and fleet_devices says {_say_devices(settings)}: "
+            "for a host without GPUs set fleet_devices: cpu"
+        )
+    if "locked" in probe.findings.sections:
+        found.append(f"it is being measured by {probe.findings.text('locked') or 'another fleet'}")
+    return tuple(found)
+
+
+def _say_devices(settings: Settings) -> str:
+    return ", ".join(settings.devices) if isinstance(settings.devices, tuple) else str(settings.devices)
 
 
 def check_tools(alias: str, probe: Probe) -> None:
@@ -67,17 +92,19 @@ def check_workdir(alias: str, settings: Settings, probe: Probe) -> None:
     free = probe.facts.workdir_free_bytes
     if free is not None and free < MIN_FREE_BYTES:
         raise disk_full(alias, path, free)
-    inodes = [*probe.findings.text("inodes").split(), "", "", "", ""][3]
-    if inodes.isdigit() and 0 < int(inodes) < 64:
+    total, _, inodes = (read_count(word) for word in [*probe.findings.text("inodes").split(), "", "", "", ""][1:4])
+    # File systems that have no fixed number of them say 0 of 0.
+    if total and inodes is not None and inodes < 64:
         raise _fail(
             alias, "disk_full", f"only {inodes} inodes are free in {path}", "Remove files there, or set fleet_workdir."
         )
 
 
-def disk_full(alias: str, path: str, free_bytes: int) -> PreflightFailed:
+def disk_full(alias: str, path: str, free_bytes: int, stage: Stage = Stage.PROBE) -> PreflightFailed:
     """The error for too little space."""
-    return _fail(
+    return PreflightFailed(
         alias,
+        stage,
         "disk_full",
         f"only {free_bytes / (1 << 20):.1f} MiB are free in {path}; a job needs {MIN_FREE_BYTES >> 20} MiB",
         "Free some space there, or set fleet_workdir to a directory on another file system.",

@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass, field
 
 from fleet.host.facts import Findings, read_facts
-from fleet.host.framing import Section, Shell
+from fleet.host.framing import Section, Shell, read_count
 from fleet.model.facts import HostFacts
 from fleet.model.inventory import Connection, Settings
 from fleet.model.result import Stage
@@ -34,19 +34,19 @@ def choose_python(settings: Settings, connection: Connection, here: str) -> str:
     return settings.python or (here if connection.kind == "local" else "python3")
 
 
-def probe_host(shell: Shell, settings: Settings, *, payload_sha256: str = "", workdir: bool = True) -> Probe:
+def probe_host(shell: Shell, settings: Settings, *, payload_sha256: str = "", change: bool = True) -> Probe:
     """Look at a host in one round trip.
 
     Args:
         payload_sha256: which payload to look for.
-        workdir: make and check the work directory; without it nothing is touched.
+        change: make the work directory where it is not there yet; without it the host is left as it is.
 
     Raises:
         HostError: no connection, or no shell.
     """
     runtime = choose_runtime(settings).name
     subject = settings.python or "python3" if runtime == "native" else settings.image
-    arguments = [settings.workdir if workdir else "", runtime, subject, payload_sha256]
+    arguments = [settings.workdir, runtime, subject, payload_sha256, "make" if change else "look"]
     before = time.time()
     raw, sections = shell.read("probe", arguments, stage=Stage.PROBE, timeout_s=PROBE_TIMEOUT_S)
     return read_probe(raw, sections, payload_sha256, (before + time.time()) / 2)
@@ -55,12 +55,12 @@ def probe_host(shell: Shell, settings: Settings, *, payload_sha256: str = "", wo
 def read_probe(raw: bytes, sections: tuple[Section, ...], payload_sha256: str, midway_unix_s: float) -> Probe:
     """The sections, parsed. `midway_unix_s` is our clock in the middle of the round trip."""
     findings = Findings({section.name: section for section in sections})
-    uid, gid, *_ = [*findings.lines("id"), "", ""]
+    uid, gid = (read_count(line) for line in [*findings.lines("id"), "", ""][:2])
     return Probe(
         facts=read_facts(findings, midway_unix_s),
         findings=findings,
-        uid=int(uid) if uid.isdigit() else -1,
-        gid=int(gid) if gid.isdigit() else -1,
+        uid=-1 if uid is None else uid,
+        gid=-1 if gid is None else gid,
         payload_present=bool(payload_sha256) and findings.text("payload") == payload_sha256,
         raw=raw,
     )

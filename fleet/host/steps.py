@@ -6,9 +6,11 @@ import json
 import re
 from dataclasses import dataclass
 
+from pydantic import Field
+
 from fleet.errors import Busy, ContactLost, PreflightFailed, ResultInvalid
 from fleet.host.documents import DocumentError, parse_document
-from fleet.host.framing import Section, Shell, read_script
+from fleet.host.framing import Section, Shell, read_count, read_script
 from fleet.host.preflight import disk_full
 from fleet.model.base import Record
 from fleet.model.inventory import Settings
@@ -60,7 +62,7 @@ class ProgressFile(Record):
 
     index: int | None
     """Place of the current cell; None between cells."""
-    done: int
+    done: int = Field(ge=0)
 
 
 @dataclass(frozen=True)
@@ -102,11 +104,14 @@ def start_job(shell: Shell, task: Task, settings: Settings, job: HostJob, *, pus
     _, sections = shell.read("start", arguments, stage=Stage.START, timeout_s=START_TIMEOUT_S, stdin=spec + payload)
     answer = sections[-1]
     if answer.name not in {"started", "attached", "adopted"}:
-        raise _refuse(shell.alias, answer, job.workdir)
+        raise _refuse(shell.alias, answer, job)
 
 
-def _refuse(alias: str, answer: Section, workdir: str) -> Busy | PreflightFailed:
+def _refuse(alias: str, answer: Section, job: HostJob) -> Busy | PreflightFailed:
     words = make_inert(" ".join(answer.words), 400)
+    if answer.name == "busy" and job.run_id in words:
+        message = f"it is a machine that this run measures already: {words}"
+        return Busy(alias, Stage.START, "same_machine", message, "Leave one of the two names out of the inventory.")
     if answer.name == "busy":
         holder = words or "another fleet (it left no name)"
         return Busy(
@@ -117,10 +122,11 @@ def _refuse(alias: str, answer: Section, workdir: str) -> Busy | PreflightFailed
             "Wait for it to end, then run again.",
         )
     if answer.name == "disk_full":
-        return disk_full(alias, workdir, int(words) << 10 if words.isdigit() else 0)
+        return disk_full(alias, job.workdir, (read_count(words) or 0) << 10, Stage.START)
     sentences = {
-        "not_writable": f"cannot write to the work directory {workdir}",
-        "not_written": f"the {words} could not be written to {workdir}",
+        "not_writable": f"cannot write to the work directory {job.workdir}",
+        "not_written": f"the {words} could not be written to {job.workdir}",
+        "not_lockable": f"the file system of the work directory {job.workdir} knows no locks",
         "corrupt": "the payload did not arrive as it was sent (its sha256 differs)",
         "lock_unreadable": f"{words} is not a file that can be read",
     }
@@ -143,7 +149,7 @@ def poll_job(shell: Shell, job: HostJob) -> JobState:
     """
     _, sections = shell.read("poll", [job.directory], stage=Stage.RUN, timeout_s=POLL_TIMEOUT_S)
     found = {section.name: " ".join(section.words) for section in sections}
-    stage, elapsed = found.get("stage", ""), found.get("elapsed", "")
+    stage = found.get("stage", "")
     try:
         progress = parse_document(found.get("progress", "").encode(), ProgressFile)
     except DocumentError:
@@ -154,7 +160,7 @@ def poll_job(shell: Shell, job: HostJob) -> JobState:
         ended=found.get("exit") == "yes",
         supervised=found.get("supervisor") == "alive",
         stage=Stage(stage) if stage in set(Stage) else None,
-        elapsed_s=float(elapsed) if elapsed.isdigit() else 0.0,
+        elapsed_s=float(read_count(found.get("elapsed")) or 0),
         progress=progress,
     )
 
@@ -182,7 +188,7 @@ def collect_job(shell: Shell, job: HostJob, cells: int) -> dict[str, bytes]:
         ResultInvalid: what came is not what the script prints.
     """
     limit = (cells + 10) * MAX_FILE_BYTES
-    arguments = [job.directory, str(MAX_FILE_BYTES)]
+    arguments = [job.directory, str(MAX_FILE_BYTES), str(cells)]
     nonce, completed = shell.run("collect", arguments, timeout_s=COLLECT_TIMEOUT_S, limit_bytes=limit)
     mark = b"\n@@" + nonce.encode() + b" "
     files: dict[str, bytes] = {}
@@ -191,10 +197,11 @@ def collect_job(shell: Shell, job: HostJob, cells: int) -> dict[str, bytes]:
         head, _, rest = rest.partition(b"\n")
         if head in {b"end", b"absent"}:
             return files
-        size, _, name = head.decode(errors="replace").partition(" ")
-        if not size.isdigit() or not _NAME.fullmatch(name) or not rest[int(size) :].startswith(mark):
+        count, _, name = head.decode(errors="replace").partition(" ")
+        size = read_count(count)
+        if size is None or not _NAME.fullmatch(name) or rest[size : size + len(mark)] != mark:
             break
-        files[name], rest = rest[: int(size)], rest[int(size) + len(mark) :]
+        files[name], rest = rest[:size], rest[size + len(mark) :]
     if completed.truncated or head:
         raise ResultInvalid(
             shell.alias,

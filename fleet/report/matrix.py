@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Sequence
 from typing import get_args
 
 from fleet.analysis.cohort import group_by_hardware
-from fleet.analysis.ranking import find_best, relative_spread, summarise
+from fleet.analysis.ranking import Estimate, estimate_median, estimate_rate, find_best, relative_spread, summarise
 from fleet.analysis.verdict import NO_OUTCOME, is_measured
 from fleet.model.plan import HostPlan
 from fleet.model.result import CellResult, CellStatus, HostOutcome, HostStatus
 from fleet.model.suite import Cell, Device, Phase, Precision
 from fleet.report.view_model import Entry, GroupEntry, HardwareGroup, Matrix, Row, WordCount
-from fleet.report.wording import make_line, name_hardware, say_cell, say_status
+from fleet.report.wording import make_line, name_hardware, say_cell, say_sentence, say_status
 from fleet.store.reader import StoredRun
 
 _DEVICES: tuple[Device, ...] = ("gpu", "cpu")
@@ -50,8 +51,7 @@ def _order(cell: Cell) -> tuple[object, ...]:
 
 def _build_row(cell: Cell, hosts: Sequence[HostPlan], run: StoredRun, groups: Sequence[HardwareGroup]) -> Row:
     entries = [_build_entry(cell, host, run.outcomes.get(host.alias)) for host in hosts]
-    values = {entry.alias: entry.images_per_s for entry in entries if entry.images_per_s is not None}
-    best = find_best(values)
+    best = find_best({entry.alias: estimate for entry in entries if (estimate := _read_estimate(entry)) is not None})
     marked = tuple(_mark(entry) if entry.alias in best else entry for entry in entries)
     shown = cell.model_copy(update={"model": make_line(cell.model, 80)})
     return Row(make_line(cell.id), shown, marked, _build_groups(marked, groups))
@@ -59,6 +59,13 @@ def _build_row(cell: Cell, hosts: Sequence[HostPlan], run: StoredRun, groups: Se
 
 def _mark(entry: Entry) -> Entry:
     return Entry(**{**vars(entry), "best": True})
+
+
+def _read_estimate(entry: Entry) -> Estimate | None:
+    if entry.images_per_s is None or entry.images_per_s_low is None:
+        return None
+    high = math.inf if entry.images_per_s_high is None else entry.images_per_s_high
+    return Estimate(entry.images_per_s, entry.images_per_s_low, high)
 
 
 def _build_entry(cell: Cell, host: HostPlan, outcome: HostOutcome | None) -> Entry:
@@ -82,16 +89,19 @@ def _build_entry(cell: Cell, host: HostPlan, outcome: HostOutcome | None) -> Ent
         "no value" if result.status is CellStatus.OK else say_cell(result),
         status=result.status.value,
         reason=make_line(result.reason, 80),
-        message=make_line(result.message),
+        message=say_sentence(make_line(result.message), host.alias),
     )
 
 
 def _build_value(alias: str, result: CellResult) -> Entry:
     timing, throughput = result.timing, result.throughput
+    estimate = estimate_rate(throughput.images_per_s, timing) if throughput else None
     return Entry(
         alias,
         "value",
-        images_per_s=throughput.images_per_s if throughput else None,
+        images_per_s=estimate.value if estimate else None,
+        images_per_s_low=estimate.low if estimate else None,
+        images_per_s_high=estimate.high if estimate and math.isfinite(estimate.high) else None,
         images_per_s_total=throughput.images_per_s_total if throughput else None,
         step_us=timing.quantiles_us.get("p50") if timing else None,
         spread=relative_spread(timing) if timing else None,
@@ -102,16 +112,17 @@ def _build_value(alias: str, result: CellResult) -> Entry:
 
 def _build_groups(entries: Sequence[Entry], groups: Sequence[HardwareGroup]) -> tuple[GroupEntry, ...]:
     by_alias = {entry.alias: entry for entry in entries}
-    built = [_summarise_group([by_alias[alias] for alias in group.aliases]) for group in groups]
-    medians = {str(place): entry.median for place, entry in enumerate(built) if entry.median is not None}
-    best = find_best(medians)
-    return tuple(
-        GroupEntry(**{**vars(entry), "best": True}) if str(place) in best else entry
-        for place, entry in enumerate(built)
-    )
+    members = [[by_alias[alias] for alias in group.aliases] for group in groups]
+    estimates = {}
+    for place, group in enumerate(members):
+        known = [estimate for entry in group if (estimate := _read_estimate(entry)) is not None]
+        if (middle := estimate_median(known)) is not None:
+            estimates[str(place)] = middle
+    best = find_best(estimates)
+    return tuple(_summarise_group(group, str(place) in best) for place, group in enumerate(members))
 
 
-def _summarise_group(entries: Sequence[Entry]) -> GroupEntry:
+def _summarise_group(entries: Sequence[Entry], best: bool) -> GroupEntry:
     values = {entry.alias: entry.images_per_s for entry in entries if entry.images_per_s is not None}
     counted = Counter((entry.word, entry.kind) for entry in entries if entry.word).most_common()
     words = tuple(WordCount(word, count, kind) for (word, kind), count in counted)
@@ -119,4 +130,4 @@ def _summarise_group(entries: Sequence[Entry]) -> GroupEntry:
     if spread is None:
         return GroupEntry(0, words=words)
     slowest = spread.slowest if spread.count > 1 else ""
-    return GroupEntry(spread.count, spread.median, spread.lowest, spread.highest, slowest, words=words)
+    return GroupEntry(spread.count, spread.median, spread.lowest, spread.highest, slowest, best, words)

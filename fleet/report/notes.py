@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 from fleet.model.result import HostOutcome, HostStatus
 from fleet.report.view_model import Matrix
-from fleet.report.wording import format_duration, join_names, make_line, shorten_digest
+from fleet.report.wording import count_things, format_duration, join_names, make_line, shorten_digest
 from fleet.store.reader import StoredRun
 
 _CLOCK_TOLERANCE_S = 5.0
@@ -24,11 +24,11 @@ def find_notes(run: StoredRun, matrices: tuple[Matrix, ...]) -> Iterator[str]:
     )
     yield from _note_difference(
         run,
-        "the NVIDIA driver differs",
+        "The NVIDIA driver differs",
         lambda outcome: make_line(outcome.facts.driver, 40) if outcome.facts else "",
         "numbers compare the driver too",
     )
-    yield from _note_unsteady(matrices)
+    yield from _note_unsteady(run, matrices)
     yield from _note_clocks(run)
     yield from _note_skipped(run)
 
@@ -72,15 +72,19 @@ def _note_same_machine(run: StoredRun) -> Iterator[str]:
             yield f"{join_names(names)} have one machine-id: the same machine under several names, or cloned disks."
 
 
-def _note_unsteady(matrices: tuple[Matrix, ...]) -> Iterator[str]:
+def _note_unsteady(run: StoredRun, matrices: tuple[Matrix, ...]) -> Iterator[str]:
     entries = [entry for matrix in matrices for row in matrix.rows for entry in row.entries]
     unsteady = [entry.alias for entry in entries if entry.steady is False]
     if unsteady:
-        measured = sum(entry.kind == "value" for entry in entries)
+        share = f"{len(unsteady)} of {count_things(sum(entry.kind == 'value' for entry in entries), 'value')}"
         names = join_names(list(dict.fromkeys(unsteady)))
+        longer = f"a suite whose min_s is above {run.plan.rules.min_s:g}"
+        if run.plan.suite == "smoke":
+            longer = "--suite quick"
+        verb = "was" if len(unsteady) == 1 else "were"
         yield (
-            f"{len(unsteady)} of {measured} values were not steady (first and second half more than 1 % apart; "
-            f"marked ~), on {names}: measure longer, or see what else runs there."
+            f"{share} {verb} not steady (second half over 1 % off the first), on {names}: "
+            f"see what else runs there, or measure longer, with {longer}."
         )
 
 
@@ -101,4 +105,4 @@ def _note_skipped(run: StoredRun) -> Iterator[str]:
         if not host.cells and (outcome := run.outcomes.get(host.alias)) and outcome.status is HostStatus.SKIPPED
     ]
     if skipped:
-        yield f"suite {make_line(run.plan.suite, 80)} has no cells for {join_names(skipped)}."
+        yield f"Suite {make_line(run.plan.suite, 80)} has no cells for {join_names(skipped)}."

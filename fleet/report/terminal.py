@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
+from fleet.report.failure_groups import FailureGroup, group_failures
 from fleet.report.terminal_blocks import Ink, print_indented
 from fleet.report.terminal_hosts import print_hosts
 from fleet.report.terminal_matrix import explain_symbols, print_matrix
-from fleet.report.view_model import FailureLine, VerdictLine, View
-from fleet.report.wording import format_duration, format_time, say_status
+from fleet.report.terminal_names import shorten_hosts
+from fleet.report.view_model import VerdictLine, View
+from fleet.report.wording import count_things, fold_names, format_duration, format_time, say_end
 
 _INDENT = 4
 _CELLS_NAMED = 3
+_SENTENCES = 8
+"""At most so many hosts' own sentences in one group of failures; the rest are counted, and in `fleet report --json`."""
 
 
 def render_terminal(view: View, console: Console) -> None:
@@ -22,23 +29,33 @@ def render_terminal(view: View, console: Console) -> None:
     says the same.
     """
     ink = Ink.of(console)
+    short, domain = shorten_hosts(view)
     _print_head(view, console, ink)
-    for matrix in view.matrices:
-        print_matrix(console, matrix)
-        console.print()
-    _print_legend(view, console, ink)
-    print_hosts(console, view.hosts)
+    if _has_results(view):
+        for matrix in short.matrices:
+            print_matrix(console, matrix)
+            console.print()
+        _print_legend(view, console, ink)
+    print_hosts(console, short.hosts)
+    if domain:
+        print_indented(console, ink.text(f"all hosts: their names end in {domain}", "dim"), 0)
     console.print()
     _print_failures(view, console, ink)
     _print_notes(view, console, ink)
+
+
+def _has_results(view: View) -> bool:
+    """Whether a matrix would show more than the failures below it."""
+    entries = (entry for matrix in view.matrices for row in matrix.rows for entry in row.entries)
+    return any(entry.kind in {"value", "result"} for entry in entries)
 
 
 def _print_head(view: View, console: Console, ink: Ink) -> None:
     run = view.run
     parts = [f"suite {run.suite}", run.inventory, *([f"limit {run.limit}"] if run.limit else [])]
     parts += [format_time(run.created), *([f"took {format_duration(run.took_s)}"] if run.took_s is not None else [])]
-    console.print(_write_verdict(view.verdict, ink))
-    console.print(ink.text(f"run {run.run_id} · {' · '.join(parts)}", "dim"))
+    print_indented(console, _write_verdict(view.verdict, ink), 0)
+    print_indented(console, ink.text(f"run {run.run_id} · {' · '.join(parts)}", "dim"), 0)
     console.print()
 
 
@@ -56,8 +73,20 @@ def _write_verdict(verdict: VerdictLine, ink: Ink) -> Text:
 def _print_legend(view: View, console: Console, ink: Ink) -> None:
     meanings = explain_symbols(view.matrices) + [f"{word} = {meaning}" for word, meaning in view.legend.items()]
     if meanings:
-        console.print(ink.text(" · ".join(meanings), "dim"))
+        for line in _pack(meanings, console.width):
+            print_indented(console, ink.text(line, "dim"), 0)
         console.print()
+
+
+def _pack(phrases: Sequence[str], width: int) -> list[str]:
+    """The phrases on as few lines as their order allows, none broken that fits on one."""
+    lines: list[str] = []
+    for phrase in phrases:
+        if lines and cell_len(f"{lines[-1]} · {phrase}") <= width:
+            lines[-1] += f" · {phrase}"
+        else:
+            lines.append(phrase)
+    return lines
 
 
 def _print_failures(view: View, console: Console, ink: Ink) -> None:
@@ -65,28 +94,40 @@ def _print_failures(view: View, console: Console, ink: Ink) -> None:
         return
     console.print(ink.text(f"Failures ({len(view.failures)})", "bold"))
     console.print()
-    for failure in view.failures:
-        head = Text.assemble(ink.text("✖ ", "red"), ink.text(failure.alias, "bold"), ink.text(_place(failure), "red"))
-        console.print(head)
-        text = ink.text(_say_what(failure))
-        if failure.hint:
-            text.append_text(ink.text(f" → {failure.hint}", "bold"))
-        print_indented(console, text, _INDENT)
+    planned = [host.alias for host in view.hosts]
+    for group in group_failures(view.failures, planned, view.run.limit):
+        _print_group(group, console, ink)
     console.print()
 
 
-def _place(failure: FailureLine) -> str:
-    stage = f" at {failure.stage}" if failure.stage else ""
-    reason = f" ({failure.reason})" if failure.reason and failure.reason != failure.status else ""
-    return f"  {say_status(failure.status)}{stage}{reason}"
+def _print_group(group: FailureGroup, console: Console, ink: Ink) -> None:
+    names, end = ", ".join(fold_names(group.aliases)), say_end(*_read_end(group))
+    head = Text.assemble(ink.text("✖ ", "red"), ink.text(names, "bold"), ink.text(f"  {end}", "red"))
+    print_indented(console, head, 0)
+    alike = len(group.messages) == 1
+    sentences = [
+        message if alike else f"{', '.join(fold_names(aliases))}: {message}" for aliases, message in group.messages
+    ]
+    if len(sentences) > _SENTENCES:
+        sentences[_SENTENCES:] = [f"And {len(sentences) - _SENTENCES} more, in fleet report --json."]
+    if group.cells:
+        sentences[0] = f"{_name_cells(group.cells)}: {sentences[0]}"
+    texts = [ink.text(sentence) for sentence in sentences]
+    if group.hint and alike:
+        texts[0].append_text(ink.text(f" → {group.hint}", "bold"))
+    elif group.hint:
+        texts.append(ink.text(f"→ {group.hint}", "bold"))
+    for text in texts:
+        print_indented(console, text, _INDENT)
 
 
-def _say_what(failure: FailureLine) -> str:
-    if not failure.cells:
-        return failure.message
-    named = ", ".join(failure.cells[:_CELLS_NAMED])
-    more = len(failure.cells) - _CELLS_NAMED
-    return f"{named}{f' and {more} more cells' if more > 0 else ''}: {failure.message}"
+def _read_end(group: FailureGroup) -> tuple[str, str, str, str]:
+    return group.status, group.stage, group.reason, group.messages[0][1]
+
+
+def _name_cells(cells: Sequence[str]) -> str:
+    more = len(cells) - _CELLS_NAMED
+    return ", ".join(cells[:_CELLS_NAMED]) + (f" and {count_things(more, 'more cell')}" if more > 0 else "")
 
 
 def _print_notes(view: View, console: Console, ink: Ink) -> None:
@@ -95,5 +136,5 @@ def _print_notes(view: View, console: Console, ink: Ink) -> None:
     console.print(ink.text("Notes", "bold"))
     console.print()
     for note in view.notes:
-        console.print(Text.assemble(ink.text("· ", "dim"), ink.text(note)))
+        print_indented(console, Text.assemble(ink.text("· ", "dim"), ink.text(note)), 0)
     console.print()

@@ -9,6 +9,8 @@ from typing import Literal
 from rich import box
 from rich.cells import cell_len
 from rich.console import Console
+from rich.segment import Segment
+from rich.style import Style
 from rich.table import Table
 from rich.text import Text
 
@@ -74,22 +76,44 @@ def _longest_line(text: Text) -> int:
     return max(cell_len(line) for line in text.plain.split("\n"))
 
 
-def print_blocks(console: Console, keys: Sequence[Column], columns: Sequence[Column], *, even: bool = True) -> None:
+def print_blocks(
+    console: Console, keys: Sequence[Column], columns: Sequence[Column], *, even: bool = True, gap: bool = True
+) -> None:
     """Print a table; `keys` are repeated in every block, the other columns are dealt out over as many as it takes.
 
     Args:
         even: make the blocks about equally wide; else each as full as it can be.
+        gap: leave a blank line after the last block, too.
     """
     taken = sum(key.width + _GAP for key in keys)
-    for block in (_deal if even else _fill)(taken, columns, console.width):
-        table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold")
-        for column in [*keys, *block]:
-            fits = min(column.width, console.width)
-            table.add_column(column.head, justify=column.justify, width=fits, overflow="fold", vertical="top")
-        for place in range(len(keys[0].cells)):
-            table.add_row(*(column.cells[place] for column in [*keys, *block]))
-        console.print(table)
-        console.print()
+    blocks = (_deal if even else _fill)(taken, columns, console.width)
+    for number, block in enumerate(blocks, 1):
+        _print_table(console, [*keys, *block])
+        if gap or number < len(blocks):
+            console.print()
+
+
+def _print_table(console: Console, columns: Sequence[Column]) -> None:
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold")
+    spare = console.width - sum(column.width + _GAP for column in columns) + _GAP
+    for column in columns:
+        # A long head over narrow numbers is folded only as far as the line needs it.
+        more = max(0, min(_longest_line(column.head) - column.width, spare)) if column.numeric else 0
+        spare -= more
+        fits = min(column.width + more, console.width)
+        table.add_column(column.head, justify=column.justify, width=fits, overflow="fold", vertical="top")
+    for row in zip(*(column.cells for column in columns), strict=True):
+        table.add_row(*row)
+    for line in console.render_lines(table, pad=False):
+        console.print(Text.assemble(*_strip(line)), soft_wrap=True)
+
+
+def _strip(line: Sequence[Segment]) -> list[tuple[str, Style]]:
+    """A table's line without the blanks at its end, which would wrap in a narrower window and show in a file."""
+    parts = [(segment.text, segment.style or Style.null()) for segment in line]
+    while parts and not parts[-1][0].rstrip():
+        parts.pop()
+    return [*parts[:-1], (parts[-1][0].rstrip(), parts[-1][1])] if parts else []
 
 
 def print_indented(console: Console, text: Text, indent: int) -> None:

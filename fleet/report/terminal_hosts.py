@@ -9,13 +9,18 @@ from rich.console import Console
 from rich.text import Text
 
 from fleet.analysis.cohort import nominal_memory_gib
-from fleet.report.terminal_blocks import Column, Ink, print_blocks
+from fleet.model.result import Stage
+from fleet.report.terminal_blocks import Column, Ink, print_blocks, print_indented
 from fleet.report.terminal_matrix import GROUP_ABOVE
 from fleet.report.view_model import HostRow
 from fleet.report.wording import fold_names, format_duration, format_rate, say_status, shorten_digest
 
 _GIB = 1 << 30
 _UNKNOWN = "?"
+_NEVER = "—"
+"""Stands for the time of a job that was never started."""
+
+_BEFORE_THE_JOB = {Stage.CONNECT, Stage.PROBE, Stage.PUSH, Stage.START, Stage.PULL, Stage.LAUNCH}
 
 
 def _write_runtime(host: HostRow) -> str:
@@ -23,6 +28,12 @@ def _write_runtime(host: HostRow) -> str:
         return ""
     name = "native python" if host.runtime == "native" else host.runtime
     return f"{name} {host.runtime_version.removeprefix('Python ')}"
+
+
+def _write_took(host: HostRow) -> str:
+    if host.job_s is None:
+        return _NEVER if host.stage in _BEFORE_THE_JOB else ""
+    return format_duration(host.job_s)
 
 
 @dataclass(frozen=True)
@@ -70,7 +81,7 @@ _FACTS = (
     _Fact("digest", lambda host: shorten_digest(host.image_digest), lambda value: f"digest {value}"),
     _Fact(
         "took",
-        lambda host: format_duration(host.job_s) if host.job_s is not None else "",
+        _write_took,
         str,
         number=True,
         own=True,
@@ -84,9 +95,8 @@ def print_hosts(console: Console, hosts: Sequence[HostRow]) -> None:
     ink = Ink.of(console)
     many = len(hosts) > GROUP_ABOVE
     lines = _merge(hosts) if many else [([host.alias], [fact.read(host) for fact in _FACTS]) for host in hosts]
-    keys = [
-        Column(ink.text("host"), tuple(ink.text("\n".join(fold_names(names)), "bold") for names, _ in lines), widest=24)
-    ]
+    aliases = tuple(ink.text(", ".join(fold_names(names)), "bold") for names, _ in lines)
+    keys = [Column(ink.text("host"), aliases, widest=max(24, console.width // (3 if many else 2)))]
     if many:
         counts = tuple(ink.text(str(len(names))) for names, _ in lines)
         keys.append(Column(ink.text("count"), counts, "right", numeric=True))
@@ -99,14 +109,14 @@ def print_hosts(console: Console, hosts: Sequence[HostRow]) -> None:
         if len(known) == 1 and not fact.own:
             shared.append(fact.shared(known.pop()))
             whole = whole and all(values)
-        elif known:
+        elif known - {_NEVER}:
             columns.append(_build_column(fact, values, ink))
     console.print(ink.text("Hosts", "bold"))
     console.print()
     print_blocks(console, keys, columns, even=False)
     if shared:
         who = hosts[0].alias if len(hosts) == 1 else "all hosts" if whole else "all hosts, as far as known"
-        console.print(ink.text(f"{who}: {' · '.join(said for said in shared if said)}", "dim"))
+        print_indented(console, ink.text(f"{who}: {' · '.join(said for said in shared if said)}", "dim"), 0)
 
 
 def _merge(hosts: Sequence[HostRow]) -> list[tuple[list[str], list[str]]]:

@@ -9,9 +9,9 @@ from rich.console import Console
 from rich.text import Text
 
 from fleet.model.suite import Cell
-from fleet.report.terminal_blocks import Column, Ink, print_blocks
-from fleet.report.view_model import Entry, GroupEntry, HardwareGroup, Matrix
-from fleet.report.wording import fold_names, format_rate, format_spread
+from fleet.report.terminal_blocks import Column, Ink, print_blocks, print_indented
+from fleet.report.view_model import Entry, GroupEntry, HardwareGroup, Matrix, Row
+from fleet.report.wording import count_things, fold_names, format_rate, format_spread
 
 GROUP_ABOVE = 16
 """With more hosts than this, identical ones share a column."""
@@ -39,7 +39,8 @@ def print_matrix(console: Console, matrix: Matrix) -> None:
     grouped = len(matrix.hosts) > GROUP_ABOVE
     name = "GPU" if matrix.device == "gpu" else "CPU"
     title = f"{name} hosts" if not grouped else f"{name} hosts, {len(matrix.hosts)} by identical hardware"
-    console.print(Text.assemble(ink.text(title, "bold"), ink.text("  images per second, higher is better", "dim")))
+    head = Text.assemble(ink.text(title, "bold"), ink.text("  images per second, higher is better", "dim"))
+    print_indented(console, head, 0)
     console.print()
     keys, shared = _split_parameters(matrix, ink)
     columns = _build_group_columns(matrix, ink) if grouped else _build_host_columns(matrix, ink)
@@ -47,7 +48,7 @@ def print_matrix(console: Console, matrix: Matrix) -> None:
     if grouped:
         _print_members(console, matrix.groups, ink)
     if shared:
-        console.print(ink.text(f"all cells: {', '.join(shared)}", "dim"))
+        print_indented(console, ink.text(f"all cells: {', '.join(shared)}", "dim"), 0)
 
 
 def _split_parameters(matrix: Matrix, ink: Ink) -> tuple[list[Column], list[str]]:
@@ -77,21 +78,26 @@ def _build_host_columns(matrix: Matrix, ink: Ink) -> list[Column]:
     columns = []
     for place, alias in enumerate(matrix.hosts):
         entries = [row.entries[place] for row in matrix.rows]
-        cells = tuple(_write_entry(entry, ink) for entry in entries)
+        spreads = [format_spread(entry.spread) if entry.spread is not None else "" for entry in entries]
+        unsteady = any(entry.steady is False for entry in entries)
+        widths = (max(map(len, spreads)), int(unsteady))
+        cells = tuple(_write_entry(entry, widths, ink) for entry in entries)
         columns.append(Column(ink.text(alias), cells, "right", numeric=True))
     return columns
 
 
-def _write_entry(entry: Entry, ink: Ink) -> Text:
+def _write_entry(entry: Entry, widths: tuple[int, int], ink: Ink) -> Text:
+    """One entry; `widths` are those of its column's spreads and marks, so that its values stand below each other."""
     if entry.kind == "unplanned":
         return ink.text("—", "dim")
     if entry.images_per_s is None:
         return ink.text(_stack_words(entry.word), _STYLES[entry.kind])
-    spread = format_spread(entry.spread) if entry.spread is not None else " " * 5
+    spread = format_spread(entry.spread) if entry.spread is not None else ""
+    style = "bold green" if entry.best else ""
     return Text.assemble(
-        ink.text(("★ " if entry.best else "") + format_rate(entry.images_per_s), "bold green" if entry.best else ""),
-        ink.text("~" if entry.steady is False else " ", "yellow"),
-        ink.text(spread, "dim"),
+        ink.text(("★ " if entry.best else "") + format_rate(entry.images_per_s), style),
+        ink.text(f" {spread:>{widths[0]}}" if widths[0] else "", "dim"),
+        ink.text("~" if entry.steady is False else " " * widths[1], "yellow"),
         justify="right",
     )
 
@@ -111,13 +117,9 @@ def _build_group_columns(matrix: Matrix, ink: Ink) -> list[Column]:
     columns = []
     for place, group in enumerate(matrix.groups):
         cells = tuple(_write_group(row.groups[place], len(group.aliases), ink) for row in matrix.rows)
-        head = f"{_stack_words(group.label or 'hardware not known', 18)}\n{_count_hosts(len(group.aliases))}"
+        head = f"{_stack_words(group.label or 'hardware not known', 18)}\n{count_things(len(group.aliases), 'host')}"
         columns.append(Column(ink.text(head), cells, "right", widest=22))
     return columns
-
-
-def _count_hosts(count: int) -> str:
-    return "1 host" if count == 1 else f"{count} hosts"
 
 
 def _write_group(entry: GroupEntry, size: int, ink: Ink) -> Text:
@@ -139,9 +141,7 @@ def _write_group(entry: GroupEntry, size: int, ink: Ink) -> Text:
 def _print_members(console: Console, groups: Sequence[HardwareGroup], ink: Ink) -> None:
     for group in groups:
         label = group.label or "hardware not known"
-        console.print(
-            Text.assemble(ink.text(f"{label}: ", "dim"), ink.text(", ".join(fold_names(group.aliases)), "dim"))
-        )
+        print_indented(console, ink.text(f"{label}: {', '.join(fold_names(group.aliases))}", "dim"), 0)
     console.print()
 
 
@@ -150,14 +150,26 @@ def explain_symbols(matrices: Sequence[Matrix]) -> list[str]:
     entries = [entry for matrix in matrices for row in matrix.rows for entry in row.entries]
     grouped = [len(matrix.hosts) > GROUP_ABOVE for matrix in matrices]
     meanings = []
-    if any(entry.best for entry in entries):
-        meanings.append("★ best of its row (within 0.5 %)")
+    if any(_has_best(row, many) for many, matrix in zip(grouped, matrices, strict=True) for row in matrix.rows):
+        meanings.append("★ best of its row, and what cannot be told from it (95 % intervals; 0.5 %)")
+    elif any(_is_contest(row, many) for many, matrix in zip(grouped, matrices, strict=True) for row in matrix.rows):
+        meanings.append("no ★: nothing here can be told from the best of its row (95 % intervals; 0.5 %)")
     if any(entry.spread is not None for entry in entries) and not all(grouped):
-        meanings.append("± spread of the step times (1.48 × MAD ÷ median)")
+        meanings.append("± scatter from step to step (1.48 × MAD ÷ median)")
     if any(grouped):
         meanings.append("each column: median, lowest–highest, ▼ slowest host")
     if any(entry.steady is False for entry in entries) and not all(grouped):
-        meanings.append("~ not steady")
+        meanings.append("~ not steady: the second half of its steps is more than 1 % off the first")
     if any(entry.kind == "unplanned" for entry in entries):
         meanings.append("— not planned for this host")
     return meanings
+
+
+def _has_best(row: Row, grouped: bool) -> bool:
+    return any(entry.best for entry in (row.groups if grouped else row.entries))
+
+
+def _is_contest(row: Row, grouped: bool) -> bool:
+    """Whether there is more than one value to compare."""
+    values = [group.median for group in row.groups] if grouped else [entry.images_per_s for entry in row.entries]
+    return sum(value is not None for value in values) > 1

@@ -30,10 +30,12 @@ def render_runs(lines: Sequence[RunLine], console: Console) -> None:
         cells = tuple(ink.text(read(line)) for line in lines)
         keys.append(Column(ink.text(head), cells, "right" if number else "left"))
     ends = tuple(ink.text(*_write_end(line)) for line in lines)
-    print_blocks(console, keys[:1], [*keys[1:], Column(ink.text("ended"), ends)], even=False)
-    for line in lines:
-        if line.problem:
-            console.print(ink.text(f"{line.run_id}: {line.problem}", "red"))
+    print_blocks(console, keys[:1], [*keys[1:], Column(ink.text("ended"), ends)], even=False, gap=False)
+    damaged = [line for line in lines if line.problem]
+    if damaged:
+        console.print()
+    for line in damaged:
+        console.print(ink.text(f"{line.run_id}: {line.problem}", "red"))
 
 
 def _write_share(part: int | None, whole: int | None) -> str:

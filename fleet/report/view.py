@@ -16,7 +16,7 @@ from fleet.model.result import CellStatus
 from fleet.report.matrix import build_matrices
 from fleet.report.notes import find_notes
 from fleet.report.view_model import FailureLine, HostRow, Matrix, RunHead, VerdictLine, View
-from fleet.report.wording import make_line, name_gpus, say_cell, say_status, shorten_cpu
+from fleet.report.wording import make_line, name_gpus, say_cell, say_sentence, say_status, shorten_cpu
 from fleet.store.reader import StoredRun
 
 _MEANINGS = {
@@ -178,7 +178,7 @@ def _build_failure(run: StoredRun, failure: Failure) -> FailureLine:
         status=make_line(failure.status, 40),
         stage=make_line(failure.stage, 40),
         reason=make_line(failure.reason, 80),
-        message=make_line(message, 600) or "It gave no reason.",
+        message=say_sentence(make_line(message, 600) or "It gave no reason.", failure.alias),
         hint=make_line(hint, 600),
         cells=(make_line(failure.cell_id),) if failure.cell_id is not None else (),
         out_of_reach=failure.out_of_reach,

@@ -59,6 +59,9 @@ class Entry:
     """Why there is no value: `OOM`, `no gpu`, `unreachable`. Empty for a value and for what was not planned."""
     images_per_s: float | None = None
     """Global batch ÷ median step time."""
+    images_per_s_low: float | None = None
+    """Where the rate's 95 % interval begins, drift between the halves of the steps included."""
+    images_per_s_high: float | None = None
     images_per_s_total: float | None = None
     """All images ÷ the whole time."""
     step_us: float | None = None
@@ -67,6 +70,7 @@ class Entry:
     """Robust relative scatter of the step times (1.4826 × MAD ÷ median)."""
     steady: bool | None = None
     best: bool = False
+    """The highest of its row, or not to be told from it. Nobody is when no host can be told from another."""
     status: str = ""
     reason: str = ""
     message: str = ""

@@ -35,9 +35,9 @@ def format_rate(value: float) -> str:
 
 
 def format_spread(ratio: float) -> str:
-    """A relative spread in per cent, five characters wide up to 999 %: `±0.4%`, `± 12%`."""
+    """A relative spread in per cent: `±0.4%`, `±12%`."""
     percent = ratio * 100
-    return f"±{percent:.1f}%" if percent < 9.95 else f"±{percent:3.0f}%"
+    return f"±{percent:.1f}%" if percent < 9.95 else f"±{percent:.0f}%"
 
 
 def format_duration(seconds: float) -> str:
@@ -68,6 +68,26 @@ def shorten_digest(digest: str | None) -> str:
 def say_status(status: str) -> str:
     """A host's status as words: `host key unknown`."""
     return "no outcome" if status == NO_OUTCOME else make_line(status, 40).replace("_", " ")
+
+
+def say_sentence(text: str, alias: str = "") -> str:
+    """What an outcome says as a sentence: a capital where it begins with a word, a full stop.
+
+    Names, addresses and file names keep their case, the host's own `alias` among them.
+    """
+    first = re.match(r"[a-z]+(?=[ ,;]|$)", text)
+    if first and first[0] != alias:
+        text = text[0].upper() + text[1:]
+    return text if not text or text[-1] in ".!?…" else f"{text}."
+
+
+def say_end(status: str, stage: str, reason: str, message: str) -> str:
+    """How a host or cell ended, without what its message says as well: `preflight failed at probe (docker_missing)`."""
+    words = say_status(status)
+    if message.lower().startswith(words):
+        return words
+    known = set(reason.lower().split("_")) <= set(words.split())
+    return f"{words}{f' at {stage}' if stage else ''}{f' ({reason})' if reason and not known else ''}"
 
 
 def say_cell(cell: CellResult) -> str:
@@ -105,12 +125,15 @@ def join_names(names: Sequence[str], limit: int = 6) -> str:
 
 
 def fold_names(names: Iterable[str]) -> list[str]:
-    """Numbered neighbours as an inventory range: gpu01, gpu02, gpu03, x → `gpu[01:03]`, `x`."""
+    """Numbered neighbours as an inventory range: gpu01, gpu02, gpu03, x → `gpu[01:03]`, `x`.
+
+    The number may stand before a domain: `gpu[01:03].lab.example.org`.
+    """
     folded: list[str] = []
-    run: list[tuple[str, str]] = []
+    run: list[_Numbered] = []
     for name in [*names, ""]:
-        match = re.fullmatch(r"(.*?)([0-9]{1,9})", name)
-        here = (match[1], match[2]) if match else None
+        match = re.fullmatch(r"(.*?)([0-9]{1,9})((?:\.[A-Za-z].*)?)", name)
+        here = (match[1], match[2], match[3]) if match else None
         if run and here and _follows(run[-1], here):
             run.append(here)
             continue
@@ -121,11 +144,17 @@ def fold_names(names: Iterable[str]) -> list[str]:
     return folded
 
 
-def _follows(last: tuple[str, str], here: tuple[str, str]) -> bool:
-    return last[0] == here[0] and f"{int(last[1]) + 1:0{len(last[1])}d}" == here[1]
+_Numbered = tuple[str, str, str]
+"""What stands before the number, the number, what stands after it."""
 
 
-def _fold_run(run: list[tuple[str, str]]) -> list[str]:
+def _follows(last: _Numbered, here: _Numbered) -> bool:
+    same = (last[0], last[2]) == (here[0], here[2])
+    return same and f"{int(last[1]) + 1:0{len(last[1])}d}" == here[1]
+
+
+def _fold_run(run: list[_Numbered]) -> list[str]:
     if len(run) < 3:
-        return [prefix + number for prefix, number in run]
-    return [f"{run[0][0]}[{run[0][1]}:{run[-1][1]}]"]
+        return ["".join(parts) for parts in run]
+    before, first, after = run[0]
+    return [f"{before}[{first}:{run[-1][1]}]{after}"]

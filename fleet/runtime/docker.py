@@ -24,7 +24,9 @@ class DockerRuntime:
         """`docker run -d --name NAME` + these."""
         return (
             *("--label", f"fleet.run={job.run_id}", "--label", f"fleet.job={job.job_id}"),
-            *("--restart", "no", "--network", "none", "--log-opt", "max-size=10m"),
+            *("--restart", "no", "--network", "none"),
+            # The engine's own default may be another driver, which knows no such limit and refuses to start.
+            *("--log-driver", "json-file", "--log-opt", "max-size=10m"),
             *("--user", _choose_user(job), "--cap-drop", "ALL", "--security-opt", "no-new-privileges"),
             *([] if settings.ipc == "private" else ["--ipc", settings.ipc]),
             *(word for name, value in settings.ulimits.items() for word in ("--ulimit", f"{name}={value}")),
@@ -57,4 +59,6 @@ def _choose_gpus(settings: Settings) -> list[str]:
 
 
 def _mount(source: str, target: str, *, read_only: bool) -> list[str]:
-    return ["--mount", f"type=bind,source={source},target={target}{',readonly' if read_only else ''}"]
+    """A bind mount. The client reads the word as one line of CSV, and a home's path may hold a comma."""
+    quoted = '"source=' + source.replace('"', '""') + '"'
+    return ["--mount", f"type=bind,{quoted},target={target}{',readonly' if read_only else ''}"]

@@ -15,7 +15,10 @@ class NativeRuntime:
         """The whole command."""
         spec, out = f"{job.directory}/spec.json", f"{job.directory}/out"
         environment = ["PYTHONDONTWRITEBYTECODE=1"]
-        if isinstance(settings.devices, tuple):
-            environment.append(f"CUDA_VISIBLE_DEVICES={','.join(settings.devices)}")
+        if settings.devices == "cpu":
+            environment.append("CUDA_VISIBLE_DEVICES=")
+        elif isinstance(settings.devices, tuple):
+            # Indexes are those of nvidia-smi; CUDA's own order is the fastest first.
+            environment += ["CUDA_DEVICE_ORDER=PCI_BUS_ID", f"CUDA_VISIBLE_DEVICES={','.join(settings.devices)}"]
         python = settings.python or "python3"
         return ("env", *environment, python, job.payload, "run", spec, "--out", out)

@@ -43,6 +43,16 @@ class Transport(Protocol):
     Safe to hand from thread to thread, not to share.
     """
 
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Sentences about settings that matter and are not honoured; known once it has connected."""
+        ...
+
+    @property
+    def route(self) -> Route:
+        """The way to the host; the key only once it has connected."""
+        ...
+
     def run(
         self, argv: Sequence[str], *, stdin: bytes = b"", timeout_s: float, limit_bytes: int = 1 << 20
     ) -> Completed:

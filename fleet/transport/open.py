@@ -3,29 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
 
 from fleet.model.inventory import Connection
-from fleet.transport.base import Route, Transport
+from fleet.transport.base import Transport
 
 
-class DescribedTransport(Transport, Protocol):
-    """A transport that can say how it reaches its host."""
-
-    @property
-    def warnings(self) -> tuple[str, ...]:
-        """Sentences about settings that matter and are not honoured."""
-        ...
-
-    @property
-    def route(self) -> Route:
-        """The way to the host; the key only once it is connected."""
-        ...
-
-
-def open_transport(
-    alias: str, connection: Connection, *, known_hosts: Sequence[str] | None = None
-) -> DescribedTransport:
+def open_transport(alias: str, connection: Connection, *, known_hosts: Sequence[str] | None = None) -> Transport:
     """The transport for one host. Connects to nothing yet.
 
     Args:

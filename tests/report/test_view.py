@@ -142,7 +142,7 @@ def test_notes_tell_what_differs_between_hosts(tmp_path: Path) -> None:
     assert notes[0].startswith("b, c have one machine-id")
     assert f"{DIGEST[7:19]} on a, c; ffffffffffff on b" in notes[1]
     assert notes[2] == "b: its clock is 1 min 15 s behind the control node's; set it by NTP."
-    assert notes[3] == "suite quick has no cells for d."
+    assert notes[3] == "Suite quick has no cells for d."
 
 
 def test_numbers_keep_three_or_four_digits() -> None:
@@ -153,7 +153,7 @@ def test_numbers_keep_three_or_four_digits() -> None:
         "±0.0%",
         "±0.4%",
         "±9.9%",
-        "± 10%",
+        "±10%",
         "±150%",
     ]
     assert [format_duration(s) for s in [0.4, 59.6, 61, 3725]] == ["0 s", "1 min 00 s", "1 min 01 s", "1 h 02 min"]

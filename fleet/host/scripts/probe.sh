@@ -1,10 +1,11 @@
-# What a host is, and whether a job can run there. One round trip; changes nothing but an empty work directory.
-# $1 nonce  $2 work directory, or empty to leave it alone  $3 runtime  $4 image, or the interpreter  $5 sha256 of the payload
+# What a host is, and whether a job can run there. One round trip.
+# $1 nonce  $2 work directory  $3 runtime  $4 image, or the interpreter  $5 sha256 of the payload
+# $6 `make`: the work directory is made if it is not there; `look`: nothing is changed
 # Prints sections: a line "@@<nonce> <name> [<words>]", then what was found.
 set -u
 umask 077
 export LC_ALL=C
-nonce=$1 workdir=$2 runtime=$3 image=$4 payload=$5
+nonce=$1 workdir=$2 runtime=$3 image=$4 payload=$5 mode=$6
 
 section() { printf '\n@@%s %s\n' "$nonce" "$*"; }
 show() { section "$1"; head -c "${3:-4096}" "$2" 2>/dev/null; }
@@ -35,11 +36,14 @@ if command -v nvidia-smi >/dev/null 2>&1; then
     *) found=$(bounded 20 nvidia-smi --query-gpu="$old" --format=csv,nounits 2>&1); status=$? ;;
   esac
   section gpus $status; printf '%s\n' "$found" | head -c 65536
+elif ! [ -e /proc/driver/nvidia ]; then section gpus none
 fi
 
 case $runtime in
   native)
-    section python; found=$("$image" --version 2>&1); printf '%s\n%s\n' $? "$found" | head -c 400 ;;
+    section python; found=$("$image" --version 2>&1); printf '%s\n%s\n' $? "$found" | head -c 400
+    # Found, not loaded: that takes seconds.
+    "$image" -c 'import importlib.util as u; print(u.find_spec("tensorflow") is not None)' 2>/dev/null ;;
   *)
     if command -v "$runtime" >/dev/null 2>&1; then
       # `info` with a format hides why there is no answer; `version` says it.
@@ -57,21 +61,34 @@ case $runtime in
 esac
 
 section tools
-for tool in flock setsid sha256sum dd mktemp; do command -v $tool >/dev/null 2>&1 || printf '%s\n' $tool; done
+# All that these scripts call, but for what only describes the machine.
+needed='cat chmod chown date dd df env find flock grep head id ln ls mkdir mv readlink rm rmdir sed setsid sha256sum'
+needed=$needed' sleep tail touch uname wc'
+for tool in $needed; do command -v "$tool" >/dev/null 2>&1 || printf '%s\n' "$tool"; done
 
-if [ -n "$workdir" ]; then
-  case $workdir in '~') workdir=$HOME ;; '~/'*) workdir=$HOME/${workdir#??} ;; esac
-  if [ -L "$workdir" ]; then problem=symlink
-  elif ! error=$(mkdir -p "$workdir" 2>&1); then problem=cannot_create
-  elif ! [ -O "$workdir" ]; then problem=foreign
-  elif ! error=$(chmod 700 "$workdir" 2>&1); then problem=not_writable
-  elif ! error=$( (: >"$workdir/.fleet-$$") 2>&1 ); then problem=not_writable
-  else problem=none; rm -f "$workdir/.fleet-$$"; fi
-  section workdir $problem; (cd "$workdir" 2>/dev/null && pwd -P) || printf '%s\n' "$workdir"
-  printf '%s\n' "${error-}" | head -n 1 | head -c 400
-  section disk; df -Pk "$workdir" 2>/dev/null | tail -n 1
-  section inodes; df -Pi "$workdir" 2>/dev/null | tail -n 1
-  section payload; sha256sum "$workdir/payload-$payload.pyz" 2>/dev/null | head -c 64
+case $workdir in '~') workdir=$HOME ;; '~/'*) workdir=$HOME/${workdir#??} ;; esac
+# The part of its path that is there already.
+there=$workdir
+until [ -e "$there" ] || [ -L "$there" ]; do there=${there%/*}; there=${there:-/}; done
+if [ -L "$workdir" ]; then problem=symlink
+elif [ "$mode" = look ]; then
+  if [ -d "$workdir" ] && ! [ -O "$workdir" ]; then problem=foreign
+  elif ! [ -w "$there" ]; then problem=cannot_create error="$there is not writable"
+  else problem=none; fi
+elif ! error=$(mkdir -p "$workdir" 2>&1); then problem=cannot_create
+elif ! [ -O "$workdir" ]; then problem=foreign
+elif ! error=$(chmod 700 "$workdir" 2>&1); then problem=not_writable
+elif ! error=$( (: >"$workdir/.fleet-$$") 2>&1 ); then problem=not_writable
+else problem=none there=$workdir; rm -f "$workdir/.fleet-$$"; fi
+section workdir $problem; (cd "$workdir" 2>/dev/null && pwd -P) || printf '%s\n' "$workdir"
+printf '%s\n' "${error-}" | head -n 1 | head -c 400
+section disk; df -Pk "$there" 2>/dev/null | tail -n 1
+section inodes; df -Pi "$there" 2>/dev/null | tail -n 1
+section payload; sha256sum "$workdir/payload-$payload.pyz" 2>/dev/null | head -c 64
+# Whether a job is going on there, and whose. Shared and for a moment: it keeps nobody from starting.
+if [ "$mode" = look ] && [ -f /tmp/fleet.lock ] && [ ! -L /tmp/fleet.lock ] && ! flock -n -s 9 9</tmp/fleet.lock; then
+  section locked; newest=$(ls -td /tmp/fleet.holder.* 2>/dev/null | head -n 1)
+  if [ -L "$newest" ]; then readlink "$newest" | head -c 400; fi
 fi
 section end
 exit 0

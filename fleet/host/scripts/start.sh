@@ -1,6 +1,7 @@
-# Claims the job, stores spec and payload, takes the machine's lock and leaves a supervisor behind. Safe to repeat.
-# $1 nonce  $2 work directory (absolute)  $3 job id  $4 payload's sha256  $5 payload's size in bytes, 0 when it is here already
-# $6 spec's size in bytes  $7 who we are, for whoever finds the machine locked  $8 text of supervise.sh  $9… its arguments after the job directory
+# Takes the machine's lock, stores spec and payload, and leaves a supervisor behind. Safe to repeat, at any time.
+# $1 nonce  $2 work directory (absolute)  $3 job id  $4 payload's sha256  $5 payload's size in bytes, 0 when it is here
+# already  $6 spec's size in bytes  $7 who we are, for whoever finds the machine locked  $8 text of the supervisor
+# $9… its arguments after the job directory
 # stdin: the spec, then the payload. Prints one line: "@@<nonce> <answer> [<words>]".
 set -u
 umask 077
@@ -12,48 +13,69 @@ job=$workdir/jobs/$id payload=$workdir/payload-$sha.pyz lock=/tmp/fleet.lock
 answer() { printf '\n@@%s %s\n' "$nonce" "$*"; exit 0; }
 refuse() { # why a write failed: no space, or something else
   free=$(df -Pk "$workdir" 2>/dev/null | tail -n 1 | { read -r _ _ _ free _; echo "${free:-}"; })
-  rm -rf "$job" "$payload.tmp.$$"
+  rm -rf "$job" "$payload".tmp.* "/tmp/fleet.holder.$id"
   if [ "${free:-1024}" -lt 1024 ]; then answer disk_full "$free"; fi
   answer "$@"
 }
 
-mkdir -p "$workdir/jobs" || answer not_writable
-# mkdir is the claim: whoever comes second finds the job started and only watches it, unless its supervisor is gone.
-if mkdir "$job" 2>/dev/null; then
-  mkdir "$job/out" || refuse not_writable
+# Only with the machine's lock. What is there already was left by a start that was cut off.
+prepare() {
+  rm -rf "$job"
+  mkdir -p "$job/out" || refuse not_writable
   # One byte at a time: anything else may read past the spec into the payload.
   dd bs=1 count="$spec_size" of="$job/spec.json" 2>/dev/null
   [ "$(wc -c <"$job/spec.json")" -eq "$spec_size" ] || refuse not_written spec
-  printf '%s\n' "$supervisor" >"$job/supervise.sh" || refuse not_written supervisor
   if [ "$size" -gt 0 ]; then
     cat >"$payload.tmp.$$" 2>/dev/null || refuse not_written payload
     found=$(sha256sum "$payload.tmp.$$" | head -c 64)
     [ "$found" = "$sha" ] || refuse corrupt "$found"
     chmod 444 "$payload.tmp.$$" && mv -f "$payload.tmp.$$" "$payload" || refuse not_written payload
   fi
+  # Its time says when it was last used.
+  touch -c "$payload" 2>/dev/null
   [ -f "$payload" ] || refuse not_written payload
   # The container's user is ours, but for root: nobody reads the spec and writes the results.
   chmod 444 "$job/spec.json"
   if [ "$(id -u)" -eq 0 ]; then chown 65534:65534 "$job/out" || refuse not_writable; fi
-  fresh=yes
-else
-  [ -d "$job" ] || answer not_writable
-  [ -f "$job/exit.json" ] && answer attached
-  fresh=no
-fi
+  # How it ended must fit even on a disk that is full by then; so should its log, in the place of the reserve.
+  printf '%1023s\n' '' >"$job/exit.tmp" && echo none >"$job/status" && : >"$job/alive" &&
+    head -c 307200 /dev/zero >"$job/reserve" 2>/dev/null || refuse not_written record
+  # The last of all: where it is, all is.
+  printf '%s\n' "$supervisor" >"$job/supervise.tmp" && mv "$job/supervise.tmp" "$job/supervise.sh" ||
+    refuse not_written supervisor
+}
 
+# The text of a link that leads nowhere: it is read without opening what anybody may have put there.
+find_holder() {
+  newest=$(ls -td /tmp/fleet.holder.* 2>/dev/null | head -n 1)
+  if [ -L "$newest" ]; then readlink "$newest" | head -c 400; fi
+}
+
+[ -f "$job/exit.json" ] && answer attached
 # One lock per machine, whoever the user is. The file is only ever opened for reading, which a sticky /tmp allows everyone.
-[ -e "$lock" ] || (umask 0; set -C; : >"$lock") 2>/dev/null
+[ -e "$lock" ] || [ -L "$lock" ] || (umask 0; set -C; : >"$lock") 2>/dev/null
 # A name in /tmp may be anybody's: a pipe would hold us for ever.
-[ -f "$lock" ] && [ ! -L "$lock" ] && [ -r "$lock" ] || refuse lock_unreadable "$lock"
+[ -f "$lock" ] && [ ! -L "$lock" ] && [ -r "$lock" ] || answer lock_unreadable "$lock"
 exec 9<"$lock"
-if ! flock -n 9; then
-  [ $fresh = no ] && answer attached
-  rm -rf "$job"
-  answer busy "$(cat /tmp/fleet.holder.* 2>/dev/null | head -n 1 | head -c 400)"
+tries=0
+until flock -n 9; do
+  # A started job's own payload may hold it, though nobody watches it any more: the new supervisor waits for its end.
+  [ ! -f "$job/supervise.sh" ] || break
+  # Or a start of this job that is still receiving, on a connection that we have given up.
+  tries=$((tries + 1))
+  if [ $tries -gt 20 ] || { [ $tries -gt 1 ] && [ ! -d "$job" ]; }; then answer busy "$(find_holder)"; fi
+  sleep 1
+done
+[ -f "$job/exit.json" ] && answer attached
+rm -f "/tmp/fleet.holder.$id"
+[ -L "/tmp/fleet.holder.$id" ] || ln -s "$holder" "/tmp/fleet.holder.$id" 2>/dev/null
+fresh=attached
+if [ ! -f "$job/supervise.sh" ]; then prepare; fresh=started; fi
+exec 8>>"$job/alive"
+if ! flock -n 8; then
+  [ $fresh = attached ] || refuse not_lockable
+  answer attached
 fi
-rm -f "/tmp/fleet.holder.$(id -u)"
-(umask 022; set -C; printf '%s\n' "$holder" >"/tmp/fleet.holder.$(id -u)") 2>/dev/null
 
-setsid /bin/sh "$job/supervise.sh" "$job" "$@" </dev/null >/dev/null 2>"$job/supervise.err" &
-if [ $fresh = yes ]; then answer started; else answer adopted; fi
+FLEET_JOB=$id: setsid /bin/sh "$job/supervise.sh" "$job" "$@" </dev/null >/dev/null 2>>"$job/supervise.err" &
+if [ $fresh = started ]; then answer started; else answer adopted; fi

@@ -1,6 +1,9 @@
 # Sees one job to its end on the host, connection or no connection, and writes exit.json last.
-# $1 job directory  $2 runtime  $3 container name  $4 image  $5 deadline of the job in seconds  $6 deadline of the pull  $7… the command
-# Holds the machine's lock as descriptor 9. Started again after it was killed, it takes up what it finds.
+# $1 job directory  $2 runtime  $3 container name  $4 image  $5 deadline of the job in seconds  $6 deadline of the pull
+# $7… the command
+# Descriptor 8 is the lock `alive`: one supervisor a job. Descriptor 9 is the machine's lock: what does the job's work
+# inherits it, so that the machine is taken for as long as any of it lives, even if we are killed. Started again after
+# that, a supervisor takes up what it finds.
 set -u
 umask 077
 export LC_ALL=C
@@ -8,87 +11,143 @@ job=$1 runtime=$2 name=$3 image=$4 deadline=$5 pull_deadline=$6
 shift 6
 cd "$job" || exit 1
 trap '' HUP
-exec 8>alive
-# A poll that looks whether we live holds the lock for a moment.
-flock -n 8 || { sleep 1; flock -n 8; } || exit 0
+id=${job##*/} stage=launch watchdog=
 
-stage=launch
 enter() { stage=$1; printf '%s\n' "$1" >stage.tmp && mv -f stage.tmp stage; }
-# After $1 seconds: leave the word, then do the rest. Never holds a lock.
-watch() { (exec 8>&- 9<&-; sleep "$1"; true >deadline; shift; "$@") >/dev/null 2>&1 & watchdog=$!; }
-# Its sleep is a child of its own: it goes when the group goes, and finds nothing to do if it comes first.
-unwatch() { kill "$watchdog" 2>/dev/null; }
 number() { case $1 in '' | *[!0-9]*) echo null ;; *) echo "$1" ;; esac; }
+first_line() { line=; { read -r line <"$1"; } 2>/dev/null; printf '%s' "$line"; }
+
+end_work() {
+  pid=$(first_line pid)
+  [ -z "$pid" ] || kill "$pid"
+  case $runtime in
+    native) sleep 10; kill_marked "FLEET_WORK=$id:" ;;
+    *) "$runtime" kill "$name" ;;
+  esac
+}
+# After $1 seconds: leave the word, then end the work. Takes the place of the watch before it.
+watch() {
+  [ -z "$watchdog" ] || kill "$watchdog" 2>/dev/null
+  # It holds no lock. The `sleep` of one that was killed goes with the job.
+  (exec 8>&- 9<&-; sleep "$1"; true >deadline; end_work) </dev/null >/dev/null 2>&1 &
+  watchdog=$!
+}
 
 finish() { # $1 reason  $2 exit status
   if [ -e cancel ]; then set -- cancelled "$2"; elif [ -e deadline ]; then set -- deadline "$2"; fi
-  sync "$job"/out/cells/* 2>/dev/null
-  printf '{"schema":"fleet.exit/1","job_id":"%s","stage":"%s","reason":"%s","exit_status":%s,"started_unix_s":%s,"finished_unix_s":%s,"boot_id":"%s"}\n' \
-    "${job##*/}" "$stage" "$1" "$(number "$2")" "$(number "$(cat started 2>/dev/null)")" "$(date +%s)" \
-    "$(cat /proc/sys/kernel/random/boot_id 2>/dev/null)" >exit.tmp
-  sync exit.tmp 2>/dev/null
+  # Some shells tell of every process of theirs that was killed.
+  exec 2>/dev/null
+  kill_marked "FLEET_JOB=$id:"
+  rm -f "/tmp/fleet.holder.$id"
+  boot_id=$(first_line /proc/sys/kernel/random/boot_id)
+  record='{"schema":"fleet.exit/1","job_id":"%s","stage":"%s","reason":"%s","exit_status":%s,'
+  record=$record'"started_unix_s":%s,"finished_unix_s":%s,"boot_id":"%s"}'
+  record=$(printf "$record" "$id" "$stage" "$1" "$(number "$2")" "$(number "$(first_line started)")" "$(date +%s)" "$boot_id")
+  # Into blocks that are there since the start, so that a full disk does not cost the ending.
+  printf '%-1023s\n' "$record" | dd of=exit.tmp conv=notrunc,fsync 2>/dev/null
+  # Whoever sees exit.json finds the machine free.
+  exec 9<&-
   mv -f exit.tmp exit.json
-  rm -f "/tmp/fleet.holder.$(id -u)"
-  # What is left of us is a watchdog's sleep.
-  trap '' TERM
-  kill -TERM 0
   exit 0
 }
 
-wait_for_container() {
-  enter run
-  watch "$deadline" "$runtime" kill "$name"
-  status=$("$runtime" wait "$name" 2>wait.err 8>&-) || status=
-  unwatch
-  "$runtime" inspect --format '{{json .State}}' "$name" >container.json 2>/dev/null
-  "$runtime" image inspect --format '{"id":{{json .Id}},"repo_digests":{{json .RepoDigests}}}' \
-    "$("$runtime" inspect --format '{{.Image}}' "$name" 2>/dev/null)" >image.json 2>/dev/null
-  "$runtime" logs "$name" 2>&1 | tail -c 262144 >log
-  [ -n "$status" ] && [ -s container.json ] || finish gone ''
-  finish exited "$status"
+find_state() { "$runtime" container inspect --format '{{.State.Status}}' "$name" 2>/dev/null; }
+
+pull_image() {
+  enter pull
+  "$runtime" pull -q "$image" >pull.out 2>launch.err 8>&- &
+  child=$!
+  echo $child >pid
+  watch "$pull_deadline"
+  if [ -e cancel ]; then kill $child; fi
+  wait $child
+  status=$?
+  rm -f pid
+  [ $status -eq 0 ] || finish pull_failed $status
 }
 
-run_in_container() {
-  "$runtime" inspect "$name" >/dev/null 2>&1 && wait_for_container
-  if ! "$runtime" image inspect "$image" >/dev/null 2>&1; then
-    enter pull
-    "$runtime" pull -q "$image" >pull.out 2>launch.err 8>&- 9<&- &
-    child=$!
-    echo $child >pid
-    watch "$pull_deadline" kill $child
-    wait $child
-    status=$?
-    unwatch
-    rm -f pid
-    [ $status -eq 0 ] || finish pull_failed $status
-  fi
+launch() { # the engine's words that start the container
   [ -e cancel ] && finish cancelled ''
   enter launch
   date +%s >started
-  "$runtime" run -d --name "$name" "$@" >container.id 2>launch.err 8>&- 9<&-
+  watch "$deadline"
+  "$runtime" "$@" >container.id 2>launch.err 8>&-
   status=$?
   if [ $status -ne 0 ]; then
     "$runtime" rm -f "$name" >/dev/null 2>&1
     finish launch_failed $status
   fi
-  [ -e cancel ] && "$runtime" kill "$name" >/dev/null 2>&1
-  wait_for_container
+  # Either may have come too early to find the container.
+  if [ -e cancel ] || [ -e deadline ]; then "$runtime" kill "$name" >/dev/null 2>&1; fi
 }
 
-# The process keeps descriptor 9: as long as it lives the machine is taken, even if we are killed.
-run_native() {
+# The client also ends when the engine is restarted: that is no news of the container, until the engine answers again.
+wait_for_container() {
+  until status=$("$runtime" wait "$name" 2>/dev/null 8>&-); do
+    if state=$(find_state); then
+      case $state in running | paused | restarting | removing) ;; *) return ;; esac
+    elif "$runtime" version >/dev/null 2>&1 || [ -e cancel ] || [ -e deadline ]; then
+      return
+    fi
+    sleep 2
+  done
+}
+
+run_in_container() {
+  case $(find_state) in
+    '')
+      "$runtime" image inspect "$image" >/dev/null 2>&1 || pull_image
+      launch run -d --name "$name" "$@" ;;
+    created) launch start "$name" ;;
+  esac
   enter run
-  [ -e started ] && finish gone ''
-  date +%s >started
-  "$@" </dev/null >log 2>&1 8>&- &
-  child=$!
-  echo $child >pid
-  watch "$deadline" sh -c 'kill "$1"; sleep 10; kill -9 "$1"' sh $child
-  wait $child
-  status=$?
-  rm -f pid
-  unwatch
-  finish exited $status
+  wait_for_container
+  rm -f reserve
+  found=$("$runtime" container inspect --format '{{json .State}}' "$name" 2>/dev/null)
+  printf '%s\n' "$found" >container.json
+  "$runtime" image inspect --format '{"id":{{json .Id}},"repo_digests":{{json .RepoDigests}}}' \
+    "$("$runtime" container inspect --format '{{.Image}}' "$name" 2>/dev/null)" >image.json 2>/dev/null
+  "$runtime" logs "$name" 2>&1 | tail -c 262144 >log
+  if [ -n "$found" ]; then finish exited "$status"; else finish gone ''; fi
 }
 
+run_native() {
+  [ -e started ] || [ ! -e cancel ] || finish cancelled ''
+  enter run
+  if [ ! -e started ]; then
+    date +%s >started
+    watch "$deadline"
+    # A shell of its own keeps the status, so that it is known even if we are killed. `tail` keeps the log in bounds.
+    {
+      FLEET_WORK=$id: "$@" </dev/null 2>&1 &
+      child=$!
+      echo $child >pid
+      if [ -e cancel ]; then kill $child; fi
+      wait $child
+      printf '%-4s\n' $? 1<>status
+      rm -f pid reserve
+      kill_marked "FLEET_WORK=$id:"
+    } 8>&- | tail -c 262144 >log 8>&-
+  fi
+  status=$(first_line status)
+  if [ "$status" = none ]; then finish gone ''; else finish exited "$status"; fi
+}
+
+time_left() {
+  if [ -e started ]; then
+    left=$(($(first_line started) + deadline - $(date +%s)))
+    if [ "$left" -gt 0 ]; then echo "$left"; else echo 0; fi
+  else
+    echo "$pull_deadline"
+  fi
+}
+
+# Where there was a supervisor before us, what it left at work may hold the machine's lock: wait for its end, not for ever.
+if [ -e stage ]; then watch "$(time_left)"; fi
+flock 9 8>&-
+if [ -e stage ]; then
+  kill "$watchdog"
+  kill_marked "FLEET_JOB=$id:"
+  watch "$(time_left)"
+fi
 case $runtime in native) run_native "$@" ;; *) run_in_container "$@" ;; esac

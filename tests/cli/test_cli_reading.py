@@ -1,0 +1,122 @@
+"""`fleet report` and `fleet runs`: what is there, said the same way every time."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from fleet.model.result import HostStatus, Stage
+from tests.conftest import ROOT, RunFleet
+from tests.run_builder import Ending, make_cells, make_plan, store_run
+
+OLD, NEW = "20260101T023000Z-k3x9", "20260102T023000Z-a1b2"
+
+
+@pytest.fixture
+def stored(workspace: Path) -> Path:
+    """Two complete runs, of which the newer one has a failed host."""
+    failed = Ending(
+        status=HostStatus.UNREACHABLE, stage=Stage.CONNECT, reason="refused", message="It refused.", hint="Start sshd."
+    )
+    hosts = {"cpu01": make_cells(), "cpu02": make_cells()}
+    store_run(workspace / "reports", make_plan(hosts, OLD), {"cpu01": Ending(), "cpu02": Ending(rate=90)})
+    store_run(workspace / "reports", make_plan(hosts, NEW), {"cpu01": Ending(), "cpu02": failed}, exit_code=4)
+    return workspace
+
+
+def test_without_runs_there_is_a_next_step(run_fleet: RunFleet) -> None:
+    report, runs = run_fleet("report"), run_fleet("runs")
+
+    assert report.returncode == 2
+    assert "there are no runs yet" in report.stderr
+    assert "fleet run -i INVENTORY" in report.stderr
+    assert runs.returncode == 0
+    assert "fleet run -i INVENTORY" in runs.stdout
+    assert json.loads(run_fleet("runs", "--json").stdout)["runs"] == []
+
+
+def test_the_last_run_is_shown_or_any_other(stored: Path, run_fleet: RunFleet) -> None:
+    last, other = run_fleet("report"), run_fleet("report", OLD[:8])
+
+    assert (last.returncode, other.returncode) == (0, 0)
+    assert f"run {NEW}" in last.stdout
+    assert "1/2 hosts, 3/6 cells" in last.stdout
+    assert "Start sshd." in last.stdout
+    assert f"run {OLD}" in other.stdout
+    assert last.stderr == other.stderr == ""
+
+
+@pytest.mark.parametrize(
+    ("run_id", "says"),
+    [
+        ("20250101T000000Z-aaaa", "there is no run '20250101T000000Z-aaaa'.*fleet runs"),
+        ("2026", f"2 runs begin with '2026': {NEW}, {OLD}.*Write more"),
+        ("../reports", r"there is no run '\.\./reports'"),
+        ("", "there is no run ''"),
+    ],
+)
+def test_a_run_that_is_not_there(run_id: str, says: str, stored: Path, run_fleet: RunFleet) -> None:
+    done = run_fleet("report", run_id)
+
+    assert done.returncode == 2
+    assert re.search(says, done.stderr, re.DOTALL), done.stderr
+    assert done.stdout == ""
+    assert "Traceback" not in done.stderr
+
+
+def test_a_damaged_run_is_listed_and_said_so(stored: Path, run_fleet: RunFleet) -> None:
+    (stored / "reports" / "runs" / OLD / "plan.json").write_text("{")
+    report, runs = run_fleet("report", OLD), run_fleet("runs")
+
+    assert report.returncode == 2
+    assert "plan.json" in report.stderr
+    assert "Traceback" not in report.stderr
+    assert runs.returncode == 0
+    assert re.search(f"{NEW}.*\n.*{OLD}.*damaged", runs.stdout)
+
+
+def test_json_is_the_same_bytes_every_time_and_for_every_program(stored: Path, run_fleet: RunFleet) -> None:
+    for arguments in (["report", "--json"], ["report", OLD, "--json"], ["runs", "--json"]):
+        first = run_fleet(*arguments)
+        again = run_fleet(*arguments, env={"PYTHONHASHSEED": "7", "LC_ALL": "C", "COLUMNS": "20", "TZ": "Asia/Tokyo"})
+        assert first.returncode == 0, first.stderr
+        assert first.stdout == again.stdout
+        assert first.stdout.isascii()
+        piped = subprocess.run([sys.executable, "-m", "json.tool"], input=first.stdout, capture_output=True, text=True)
+        assert piped.returncode == 0, piped.stderr
+
+
+def test_runs_are_listed_newest_first(stored: Path, run_fleet: RunFleet) -> None:
+    listed = run_fleet("runs", env={"COLUMNS": "80"}).stdout
+
+    assert re.search(rf"{NEW} .*quick .*1/2 .*3/6 .*exit 4\s*\n{OLD} .*2/2 .*6/6 .*exit 0", listed), listed
+    assert [run["run_id"] for run in json.loads(run_fleet("runs", "--json").stdout)["runs"]] == [NEW, OLD]
+
+
+def test_a_pipe_gets_no_escape_codes(stored: Path, run_fleet: RunFleet) -> None:
+    assert "\x1b" not in run_fleet("report", env={"TERM": "xterm-256color"}).stdout
+    forced = {"FORCE_COLOR": "1", "TERM": "xterm-256color"}
+    assert "\x1b[" in run_fleet("report", env=forced).stdout
+    colours = re.findall(r"\x1b\[([0-9;]*)m", run_fleet("report", env={**forced, "NO_COLOR": "1"}).stdout)
+    assert not [code for part in colours for code in part.split(";") if code not in {"", "0", "1", "2"}]
+
+
+@pytest.mark.parametrize("command", ["report", "report --json", "runs", "runs --json", "--help"])
+def test_a_reader_that_leaves_is_no_fault(command: str, stored: Path, isolated_home: Path) -> None:
+    line = f'"$0" -m fleet {command} | true'  # true has left long before fleet has something to say
+    done = subprocess.run(
+        ["sh", "-c", line, sys.executable],
+        cwd=stored,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+
+    assert done.stderr == ""

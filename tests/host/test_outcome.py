@@ -1,0 +1,320 @@
+"""From the files of a job to its one outcome: every way a job can end, and every way its files can lie."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from fleet.host.outcome import Ending, build_outcome
+from fleet.host.results import Expectation
+from fleet.model.facts import HostFacts
+from fleet.model.result import CellResult, HostOutcome
+from fleet.model.result import HostStatus as H
+from fleet.model.result import Stage as S
+from tests.run_builder import DIGEST, RUN_ID, make_cells, make_facts, make_outcome, make_plan
+from tests.run_builder import Ending as Built
+
+CELLS = make_cells(count=2)
+PLAN = make_plan({"gpu01": CELLS})
+HOST = PLAN.hosts[0]
+IMAGE_ID = "sha256:" + "ee" * 32
+
+
+def cell(place: int, **changes: Any) -> bytes:
+    """The document of a planned cell that is ok, but for these changes."""
+    document = make_outcome(HOST, PLAN, Built()).cells[place].model_dump(mode="json")
+    return json.dumps({**document, **changes}).encode()
+
+
+def failed(place: int, status: str, reason: str | None = None, message: str | None = None) -> bytes:
+    return cell(place, status=status, reason=reason, message=message, timing=None, throughput=None)
+
+
+def system(**changes: Any) -> bytes:
+    document = {
+        "schema": "fleet.result/1",
+        "kind": "host",
+        "protocol": 1,
+        "payload_sha256": PLAN.payload_sha256,
+        "run_id": RUN_ID,
+        "job_id": HOST.job_id,
+        "alias": "gpu01",
+        "software": {"tensorflow": "2.17.0", "python": "3.12.3"},
+    }
+    return json.dumps({**document, **changes}).encode()
+
+
+def exit_record(reason: str = "exited", status: int | None = 0, stage: str = "run", **changes: Any) -> bytes:
+    record = {"job_id": HOST.job_id, "stage": stage, "reason": reason, "exit_status": status}
+    return json.dumps({**record, "started_unix_s": 100, "finished_unix_s": 175, **changes}).encode()
+
+
+GOOD = {
+    "exit.json": exit_record(),
+    "system.json": system(),
+    "cells/000.json": cell(0),
+    "cells/001.json": cell(1),
+    "image.json": json.dumps({"id": IMAGE_ID, "repo_digests": [f"nvcr.io/nvidia/tensorflow@{DIGEST}"]}).encode(),
+    "container.json": b'{"OOMKilled": false, "Error": "", "Status": "exited"}',
+    "log": b"== TensorFlow ==\nAll done.\n",
+}
+
+
+def build(
+    files: Mapping[str, bytes | None] | None = None, ending: Ending | None = None, facts: HostFacts | None = None
+) -> HostOutcome:
+    """The outcome of a good job, but for these files; None takes one away."""
+    expected = Expectation(HOST, RUN_ID, PLAN.payload_sha256)
+    changed = {name: data for name, data in {**GOOD, **(files or {})}.items() if data is not None}
+    return build_outcome(expected, changed, facts or make_facts(), ending)
+
+
+def test_all_well() -> None:
+    outcome = build()
+
+    assert (outcome.status, outcome.stage, outcome.reason, outcome.message) == (H.OK, S.RUN, None, "")
+    assert [c.status for c in outcome.cells] == ["ok", "ok"]
+    assert outcome.job_s == 75
+    assert outcome.facts == make_facts()
+    assert outcome.software is not None
+    assert (outcome.software.tensorflow, outcome.software.runtime) == ("2.17.0", "docker")
+    assert (outcome.software.image, outcome.software.image_digest) == (HOST.settings.image, DIGEST)
+
+
+@pytest.mark.parametrize("digests", [[], None])
+def test_an_image_of_no_registry_is_named_by_its_id(digests: list[str] | None) -> None:
+    software = build({"image.json": json.dumps({"id": IMAGE_ID, "repo_digests": digests}).encode()}).software
+
+    assert software is not None
+    assert software.image_digest == IMAGE_ID
+
+
+def test_what_is_not_known_of_the_software_is_none() -> None:
+    software = build({"image.json": None, "system.json": b"{", "exit.json": exit_record(status=1)}).software
+
+    assert software is not None
+    assert (software.image_digest, software.tensorflow, software.image) == (None, None, HOST.settings.image)
+
+
+def test_native_has_no_image() -> None:
+    plan = HOST.model_copy(update={"settings": HOST.settings.model_copy(update={"runtime": "native"})})
+    software = build_outcome(Expectation(plan, RUN_ID, PLAN.payload_sha256), GOOD, None, None).software
+
+    assert software is not None
+    assert (software.runtime, software.image, software.image_digest) == ("native", None, None)
+
+
+@pytest.mark.parametrize("second", [failed(1, "oom"), failed(1, "unsupported", "precision")])
+def test_out_of_memory_and_an_unsupported_precision_are_results(second: bytes) -> None:
+    assert build({"cells/001.json": second}).status is H.OK
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "status", "reason"),
+    [
+        (cell(0), failed(1, "crash", "signal", "It died of SIGSEGV."), H.PARTIAL, "signal"),
+        (cell(0), failed(1, "timeout"), H.PARTIAL, "timeout"),
+        (failed(0, "invalid", "loss"), failed(1, "crash"), H.FAILED, "loss"),
+        (failed(0, "unsupported", "no_gpu"), failed(1, "unsupported", "no_gpu"), H.FAILED, "no_gpu"),
+    ],
+)
+def test_cells_that_failed(first: bytes, second: bytes, status: H, reason: str) -> None:
+    outcome = build({"cells/000.json": first, "cells/001.json": second})
+
+    assert (outcome.status, outcome.stage, outcome.reason) == (status, S.RUN, reason)
+    assert "of 2 cells failed, first" in outcome.message
+
+
+INTERRUPTED = {
+    "deadline": (exit_record("deadline", 137), H.TIMED_OUT, S.RUN, "deadline", "ended after 600 s"),
+    "deadline_native": (exit_record("deadline", 143, "launch"), H.TIMED_OUT, S.RUN, "deadline", "cell_timeout_s"),
+    "pull_deadline": (exit_record("deadline", None, "pull"), H.TIMED_OUT, S.PULL, "pull_deadline", HOST.settings.image),
+    "cancelled": (exit_record("cancelled", 137), H.CANCELLED, S.RUN, "cancelled", "cancelled while it ran"),
+    "cancelled_early": (exit_record("cancelled", None, "pull"), H.CANCELLED, S.PULL, "cancelled", ""),
+    "gone": (exit_record("gone", None), H.LOST, S.RUN, "killed", "somebody removed the job"),
+}
+
+
+@pytest.mark.parametrize("name", INTERRUPTED)
+@pytest.mark.parametrize("measured", [0, 1])
+def test_a_job_that_did_not_come_to_its_own_end(name: str, measured: int) -> None:
+    record, status, stage, reason, says = INTERRUPTED[name]
+    files = {"exit.json": record, "cells/001.json": None, "system.json": None}
+
+    outcome = build(files if measured else {**files, "cells/000.json": None})
+
+    assert (outcome.status, outcome.stage, outcome.reason) == (status, stage, reason)
+    assert says in f"{outcome.message} {outcome.hint}"
+    assert [c.status for c in outcome.cells] == ["ok" if measured else "lost", "lost"]
+    lost = outcome.cells[1]
+    assert (lost.cell, lost.cell_id, lost.index, lost.reason) == (CELLS[1], CELLS[1].id, 1, "no_document")
+
+
+def test_a_container_removed_after_its_last_cell_has_lost_nothing() -> None:
+    assert build({"exit.json": exit_record("gone", None), "container.json": None}).status is H.OK
+
+
+def test_a_cancelled_job_that_had_measured_everything_is_cancelled_with_its_results() -> None:
+    outcome = build({"exit.json": exit_record("cancelled", 0)})
+
+    assert (outcome.status, [c.status for c in outcome.cells]) == (H.CANCELLED, ["ok", "ok"])
+
+
+def test_a_gpu_host_without_a_gpu_is_first_of_all_a_mistake_of_the_inventory() -> None:
+    said = b'docker: Error response from daemon: could not select device driver "" with capabilities: [[gpu]].\n'
+    files = {"exit.json": exit_record("launch_failed", 125, S.LAUNCH, started_unix_s=None), "launch.err": said}
+    bare, equipped = HostFacts(), HostFacts(driver="550.54.15")
+
+    assert build(files, facts=bare).hint.startswith("For a host without GPUs set fleet_devices: cpu.")
+    assert build(files, facts=bare).message.startswith("no GPU was found on the host")
+    assert build(files, facts=equipped).hint.startswith("Install nvidia-container-toolkit")
+
+
+@pytest.mark.parametrize(("reason", "stage"), [("launch_failed", S.LAUNCH), ("pull_failed", S.PULL)])
+def test_what_the_engine_said_is_diagnosed(reason: str, stage: S) -> None:
+    record = exit_record(reason, 125, stage, started_unix_s=None)
+    said = b"docker: Error response from daemon: unknown or invalid runtime name: nvidia.\nSee 'docker run --help'.\n"
+
+    outcome = build({"exit.json": record, "launch.err": said, "cells/000.json": None, "cells/001.json": None})
+
+    assert (outcome.status, outcome.stage, outcome.reason) == (H.PREFLIGHT_FAILED, stage, "toolkit_not_registered")
+    assert "nvidia-ctk" in outcome.hint
+    assert outcome.job_s is None
+
+
+EXITS: dict[str, tuple[int, dict[str, bytes | None], H, str, str]] = {
+    "crash": (1, {"log": b"Traceback\nImportError: no numpy\nbye\n"}, H.FAILED, "payload_failed", "ImportError"),
+    "silent": (3, {"log": b""}, H.FAILED, "payload_failed", "exit status 3"),
+    "no_log": (3, {"log": None}, H.FAILED, "payload_failed", "it printed nothing"),
+    "all_well_said": (0, {}, H.FAILED, "payload_failed", "exit status 0; 1 of 2 cells were not measured"),
+    "killed": (137, {}, H.FAILED, "killed", "SIGKILL; 1 of 2 cells were not measured"),
+    "segfault": (139, {}, H.FAILED, "killed", "SIGSEGV"),
+    "no_avx": (132, {}, H.FAILED, "killed", "SIGILL"),
+    "real_time_signal": (128 + 50, {}, H.FAILED, "killed", "signal 50"),
+    "status_255": (255, {}, H.FAILED, "payload_failed", "exit status 255"),
+    "not_found": (
+        127,
+        {"log": b"env: 'python3': not found\n"},
+        H.PREFLIGHT_FAILED,
+        "no_python",
+        "'python3': not found",
+    ),
+    "not_executable": (126, {}, H.PREFLIGHT_FAILED, "no_python", "fleet_image"),
+    "no_container_json": (137, {"container.json": None}, H.FAILED, "killed", "SIGKILL"),
+    "oom": (137, {"container.json": b'{"OOMKilled": true, "Error": ""}'}, H.FAILED, "oom_killed", "lack of memory"),
+    "engine_error": (
+        128,
+        {"container.json": b'{"OOMKilled": false, "Error": "error setting rlimit type 8: operation not permitted"}'},
+        H.PREFLIGHT_FAILED,
+        "ulimit_refused",
+        "fleet_ulimits",
+    ),
+    "other_processor": (
+        255,
+        {"log": b"exec /opt/nvidia/nvidia_entrypoint.sh: exec format error\n"},
+        H.PREFLIGHT_FAILED,
+        "wrong_architecture",
+        "not built for this host's processor",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", EXITS)
+def test_a_payload_that_ended_too_soon(name: str) -> None:
+    exit_status, files, status, reason, says = EXITS[name]
+
+    outcome = build({"exit.json": exit_record(status=exit_status), "cells/001.json": None, **files})
+
+    assert (outcome.status, outcome.reason) == (status, reason), outcome.message
+    assert outcome.stage is (S.LAUNCH if status is H.PREFLIGHT_FAILED else S.RUN)
+    assert says in f"{outcome.message} {outcome.hint}"
+    assert outcome.hint.endswith(".")
+    assert [c.status for c in outcome.cells] == ["ok", "lost"]
+
+
+def test_a_payload_that_fails_after_its_last_cell_failed() -> None:
+    outcome = build({"exit.json": exit_record(status=139)})
+
+    assert (outcome.status, outcome.reason) == (H.FAILED, "killed")
+    assert [c.status for c in outcome.cells] == ["ok", "ok"]
+
+
+INVALID: dict[str, tuple[dict[str, bytes | None], str]] = {
+    "no_exit_record": ({"exit.json": None}, "exit.json is missing"),
+    "empty_exit_record": ({"exit.json": b""}, "exit.json cannot be read: empty"),
+    "foreign_exit_record": ({"exit.json": exit_record(job_id="another")}, "exit.json is of another job"),
+    "unknown_reason": ({"exit.json": exit_record("bored")}, "exit.json cannot be read: reason"),
+    "unknown_stage": ({"exit.json": exit_record(stage="nowhere")}, "exit.json cannot be read: stage"),
+    "no_system": ({"system.json": None}, "system.json is missing"),
+    "damaged_system": ({"system.json": system()[:-9]}, "system.json cannot be read"),
+    "foreign_system": ({"system.json": system(job_id="another")}, "system.json is of another job"),
+    "damaged": ({"cells/001.json": cell(1)[:100]}, "cells/001.json cannot be read"),
+    "nan": ({"cells/001.json": cell(1, duration_s=float("nan"))}, "cells/001.json cannot be read: NaN"),
+    "wrong_type": ({"cells/001.json": cell(1, duration_s="10")}, "cells/001.json cannot be read: duration_s"),
+    "other_schema": ({"cells/001.json": cell(1, schema="fleet.result/2")}, "cells/001.json cannot be read: schema"),
+    "unknown_status": ({"cells/001.json": cell(1, status="fine")}, "cells/001.json cannot be read: status"),
+    "swapped": ({"cells/001.json": cell(0)}, "cells/001.json: it is of another job or cell"),
+    "other_run": ({"cells/001.json": cell(1, run_id="20250101T000000Z-aaaa")}, "another job or cell"),
+    "other_host": ({"cells/001.json": cell(1, alias="gpu02")}, "another job or cell"),
+    "other_payload": ({"cells/001.json": cell(1, payload_sha256="00" * 32)}, "another job or cell"),
+    "ok_without_timing": ({"cells/001.json": cell(1, timing=None)}, "says ok and has no timing"),
+    "ok_with_nothing": (
+        {"cells/001.json": cell(1, throughput={"images_per_s": 0, "images_per_s_total": 0})},
+        "says ok and has no throughput",
+    ),
+    "several": ({"cells/000.json": b"x", "cells/001.json": b"y"}, "(and 1 more)"),
+    "escapes": ({"cells/001.json": cell(1, status="\x1b[2J")}, "cells/001.json cannot be read"),
+}
+
+
+@pytest.mark.parametrize("name", INVALID)
+def test_files_that_are_not_what_they_should_be(name: str) -> None:
+    files, says = INVALID[name]
+
+    outcome = build(files)
+
+    assert (outcome.status, outcome.stage) == (H.RESULT_INVALID, S.COLLECT)
+    assert says in outcome.message
+    assert "\x1b" not in outcome.message
+    assert outcome.reason == ("exit_record" if "exit.json" in files else "document")
+    assert "run's directory" in outcome.hint
+    assert len(outcome.cells) == 2
+    for place in range(2):
+        replaced = f"cells/{place:03d}.json" in files
+        assert outcome.cells[place].status == ("lost" if replaced else "ok")
+        assert outcome.cells[place].reason == ("document_invalid" if replaced else None)
+
+
+def test_a_clock_that_was_set_back_gives_no_duration() -> None:
+    assert build({"exit.json": exit_record(finished_unix_s=99)}).job_s is None
+
+
+def test_what_is_already_known_of_the_host_stands_and_the_cells_are_kept() -> None:
+    known = Ending(H.LOST, S.RUN, "reboot", "the machine rebooted \x1b[2J", "Look why.")
+
+    outcome = build({"exit.json": None, "cells/001.json": None}, known)
+
+    assert (outcome.status, outcome.reason, outcome.hint) == (H.LOST, "reboot", "Look why.")
+    assert outcome.message == "the machine rebooted \ufffd[2J"
+    assert [c.status for c in outcome.cells] == ["ok", "lost"]
+    assert outcome.job_s is None
+
+
+def test_an_open_batch_size_is_ok_only_with_what_was_found() -> None:
+    plan = make_plan({"gpu01": (CELLS[0].model_copy(update={"batch_size": 0}),)})
+    (host,) = plan.hosts
+    expected = Expectation(host, RUN_ID, plan.payload_sha256)
+    document = make_outcome(host, plan, Built()).cells[0].model_dump(mode="json")
+
+    def read(search: dict[str, Any] | None) -> CellResult:
+        data = json.dumps({**document, "batch_search": search}).encode()
+        (result,) = build_outcome(expected, {**GOOD, "cells/000.json": data}, make_facts(), None).cells
+        return result
+
+    found = read({"batch_size": 96, "fails": 104, "where": "device", "attempts": 7})
+    assert found.status == "ok" and found.batch_search and found.batch_search.batch_size == 96
+    for search in (None, {"batch_size": None, "fails": 1, "where": "device", "attempts": 6}):
+        assert (read(search).status, read(search).reason) == ("lost", "document_invalid")

@@ -1,0 +1,195 @@
+"""Many jobs at once: bounded, independent of one another, soon over when cancelled, and nothing left behind."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Generator
+
+import pytest
+
+from fleet.fanout import HURRY_S, Fanout
+from fleet.host.follow import Pause
+
+Job = Generator[str | Pause, None, None]
+
+
+def wait_until(what: Callable[[], bool], timeout_s: float = 5) -> None:
+    end = time.monotonic() + timeout_s
+    while not what():
+        assert time.monotonic() < end, "it never came to pass"
+        time.sleep(0.005)
+
+
+@pytest.fixture(autouse=True)
+def no_thread_is_left() -> Generator[None, None, None]:
+    before = threading.active_count()
+    yield
+    wait_until(lambda: threading.active_count() <= before)
+
+
+class Meter:
+    """How many are inside at the same time, at most."""
+
+    def __init__(self) -> None:
+        self.most = self._inside = 0
+        self._lock = threading.Lock()
+
+    def __enter__(self) -> None:
+        with self._lock:
+            self._inside += 1
+            self.most = max(self.most, self._inside)
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._inside -= 1
+
+
+def test_never_more_than_forks_connect_or_are_polled_at_once() -> None:
+    connecting, polling = Meter(), Meter()
+
+    def work(name: str) -> Job:
+        with connecting:
+            time.sleep(0.02)
+        yield name
+        yield Pause(0.03)
+        with polling:
+            time.sleep(0.02)
+        yield name
+
+    events = list(Fanout([work(str(n)) for n in range(20)], forks=3).run())
+
+    assert Counter(events) == {str(n): 2 for n in range(20)}
+    assert (connecting.most, polling.most) == (3, 3)
+
+
+@pytest.mark.parametrize("pause", [False, True], ids=["connecting", "polled"])
+def test_a_job_that_hangs_delays_no_other(pause: bool) -> None:
+    release = threading.Event()
+
+    def hang() -> Job:
+        if pause:
+            yield Pause(0)
+        release.wait()
+        yield "hung"
+
+    def work(name: str) -> Job:
+        yield name
+        yield Pause(0.01)
+        yield name
+
+    begin = time.monotonic()
+    others = {f"job{n}": 2 for n in range(20)}
+    seen: Counter[str] = Counter()
+    for event in Fanout([hang(), *(work(name) for name in others)], forks=2).run():
+        seen[event] += 1
+        if seen == others:
+            assert time.monotonic() - begin < 3
+            release.set()
+
+    assert seen == {**others, "hung": 1}
+
+
+def test_events_arrive_as_they_happen() -> None:
+    told = threading.Event()
+
+    def work() -> Job:
+        yield "begun"
+        assert told.wait(5), "the event waits for the end of its job"
+        yield "ended"
+
+    events = Fanout([work()], forks=1).run()
+    assert next(events) == "begun"
+    told.set()
+    assert list(events) == ["ended"]
+
+
+def test_a_long_pause_costs_no_worker_and_the_shortest_comes_first() -> None:
+    def work(seconds: float) -> Job:
+        yield Pause(seconds)
+        yield f"{seconds}"
+
+    begin = time.monotonic()
+    events = list(Fanout([work(s) for s in (0.3, 0.2, 0.1)], forks=1).run())
+
+    assert events == ["0.1", "0.2", "0.3"]
+    assert time.monotonic() - begin < 0.6
+
+
+def test_cancel_ends_pauses_at_once_and_later_ones_soon() -> None:
+    cancelled, steps = threading.Event(), Counter[str]()
+
+    def work(name: str) -> Job:
+        yield "begun"
+        yield Pause(600)
+        assert cancelled.is_set()
+        end = time.monotonic() + 1.5 * HURRY_S
+        while time.monotonic() < end:
+            steps[name] += 1
+            yield Pause(600)
+        yield name
+
+    names = ["a", "b", "c"]
+    fanout: Fanout[str] = Fanout([work(name) for name in names], 2, cancelled)
+    begun, ended = 0, []
+    for event in fanout.run():
+        if event == "begun":
+            begun += 1
+            if begun == len(names):
+                cancelled_at = time.monotonic()
+                fanout.cancel()
+        else:
+            ended.append(event)
+
+    assert sorted(ended) == names
+    assert 1.5 * HURRY_S <= time.monotonic() - cancelled_at < 4 * HURRY_S
+    assert set(steps.values()) == {2}, "a cancelled job is looked at again soon, and its host is not stormed"
+
+
+def test_an_exception_surfaces_and_ends_everything() -> None:
+    closed = threading.Event()
+
+    def broken() -> Job:
+        yield "begun"
+        yield Pause(0.05)
+        raise ZeroDivisionError("a fault of ours")
+
+    def waiting() -> Job:
+        try:
+            yield Pause(600)
+        finally:
+            closed.set()
+
+    with pytest.raises(ZeroDivisionError, match="a fault of ours"):
+        list(Fanout([waiting(), broken()], forks=2).run())
+    assert closed.wait(5), "what a job holds is let go of"
+
+
+def test_whoever_stops_listening_stops_the_work() -> None:
+    def work() -> Job:
+        while True:
+            yield "event"
+            yield Pause(0.01)
+
+    events = Fanout([work() for _ in range(5)], forks=2).run()
+    assert next(events) == "event"
+    events.close()  # type: ignore[attr-defined]
+
+
+def test_five_hundred_jobs() -> None:
+    def work(name: str) -> Job:
+        for _ in range(3):
+            yield Pause(0.01)
+            yield name
+
+    begin = time.monotonic()
+    counts = Counter(Fanout([work(str(n)) for n in range(500)], forks=32).run())
+
+    assert set(counts.values()) == {3}
+    assert len(counts) == 500
+    assert time.monotonic() - begin < 10
+
+
+def test_no_jobs_is_no_work() -> None:
+    assert list(Fanout[str]([], forks=32).run()) == []

@@ -39,6 +39,15 @@ JOB_START_S: Mapping[str, float] = {"docker": 12.0, "native": 6.0}
 JOB_GRACE_S: Mapping[str, float] = {"docker": 300.0, "native": 120.0}
 """Allowed on top of the cells. Pulling the image has a limit of its own."""
 
+SEARCH_CHILDREN = 17
+"""Children that a cell with an open batch size takes at most: the payload's search, and the measurement."""
+
+SEARCH_USUAL = 9
+"""Attempts it usually takes: five times doubled, four times halved."""
+
+SEARCHED_BATCH_SIZE = 256
+"""What such a cell is expected to end with."""
+
 CELL_GRACE_S = 15.0
 """Allowed per cell on top of its limit: killing the process, and writing what is known of it."""
 
@@ -150,8 +159,14 @@ def _plan_host(host: Host, job_id: str, suite: Suite, models: Mapping[str, Model
         settings=host.settings,
         cells=cells,
         estimate_s=_estimate_job(cells, host.settings, suite.rules, models),
-        deadline_s=JOB_GRACE_S[host.settings.runtime] + len(cells) * (suite.rules.cell_timeout_s + CELL_GRACE_S),
+        deadline_s=JOB_GRACE_S[host.settings.runtime]
+        + _count_children(cells) * (suite.rules.cell_timeout_s + CELL_GRACE_S),
     )
+
+
+def _count_children(cells: tuple[Cell, ...]) -> int:
+    """How many children the cells take at most."""
+    return sum(SEARCH_CHILDREN if cell.batch_size == 0 else 1 for cell in cells)
 
 
 def _estimate_job(cells: tuple[Cell, ...], settings: Settings, rules: Rules, models: Mapping[str, ModelInfo]) -> float:
@@ -168,6 +183,9 @@ def estimate_cell(cell: Cell, rules: Rules, model: ModelInfo) -> float:
     A step is 2 floating-point operations per multiply-add, three times that when gradients are taken; the devices of
     one host work side by side.
     """
+    if cell.batch_size == 0:
+        found = estimate_cell(cell.model_copy(update={"batch_size": SEARCHED_BATCH_SIZE}), rules, model)
+        return found + SEARCH_USUAL * CELL_START_S[cell.device]
     passes = 1 if cell.phase == "forward" else TRAINING_FACTOR
     flops = 2 * model.forward_macs * passes * cell.batch_size
     step_s = max(STEP_S, flops / (CPU_FLOPS_PER_S if cell.device == "cpu" else GPU_FLOPS_PER_S[cell.precision]))

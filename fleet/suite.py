@@ -7,7 +7,7 @@ cells:                                                # each entry is a matrix: 
   - models: [resnet50, alexnet]
     phases: [train, forward]                          # default [train]
     precisions: [fp32, fp16]                          # default [fp32]
-    batch_sizes: [32, 64]                             # per device
+    batch_sizes: [32, 64]                             # per device; auto: the largest that fits
     devices: [1]                                      # default [1]: how many GPUs take part
     xla: [false]                                      # default [false]
     on: [gpu]                                         # which kind of host runs it: cpu, gpu
@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import get_args
 
 from pydantic import ValidationError
-from yaml import Node
+from yaml import Node, ScalarNode
 
 from fleet.errors import ConfigError
 from fleet.model.suite import Cell, DataFormat, Device, ModelInfo, Phase, Precision, Rules, Suite
@@ -123,7 +123,7 @@ def _expand_matrix(file: SuiteFile, node: Node, models: Mapping[str, ModelInfo])
         file.read_names(keys["precisions"], "precisions", get_args(Precision)) if "precisions" in keys else ("fp32",)
     )
     kinds = file.read_names(keys["on"], "on", get_args(Device))
-    batch_sizes = file.read_counts(keys["batch_sizes"], "batch_sizes", 1_000_000)
+    batch_sizes = _read_batch_sizes(file, keys["batch_sizes"])
     devices = file.read_counts(keys["devices"], "devices", 1024) if "devices" in keys else (1,)
     xla = file.read_switches(keys["xla"], "xla") if "xla" in keys else (False,)
     _check_phases(file, keys, [models[name] for name in names], phases)
@@ -144,6 +144,13 @@ def _expand_matrix(file: SuiteFile, node: Node, models: Mapping[str, ModelInfo])
                 "xla": use_xla,
             }
         )
+
+
+def _read_batch_sizes(file: SuiteFile, node: Node) -> tuple[int, ...]:
+    """The sizes; `auto` is 0, as in `Cell`."""
+    if isinstance(node, ScalarNode) and node.value == "auto":
+        return (0,)
+    return file.read_counts(node, "batch_sizes", 1_000_000)
 
 
 def _check_phases(file: SuiteFile, keys: Entries, models: Sequence[ModelInfo], phases: Sequence[str]) -> None:

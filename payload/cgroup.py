@@ -1,9 +1,12 @@
 """What the control groups around this process allow, and what they did to it. Linux, versions 1 and 2."""
 
 import os
-from typing import Callable, List, Optional
+from typing import Callable, List, NamedTuple, Optional
 
 _ROOT = "/sys/fs/cgroup"
+
+Throttling = NamedTuple("Throttling", [("periods", int), ("throttled_s", float)])
+"""How many periods of a cpu quota the group has used up so far, and how long its threads have waited for the next."""
 
 
 def count_cpus() -> int:
@@ -28,6 +31,29 @@ def read_memory_limit() -> Optional[int]:
             if limit is not None and limit < 1 << 60:
                 limits.append(limit)
     return min(limits) if limits else None
+
+
+def read_memory_used() -> Optional[int]:
+    """Bytes that this process's group holds now, file cache included. None: cannot be told."""
+    for folder in _list_folders("memory"):
+        for name in ("memory.current", "memory.usage_in_bytes"):
+            used = _read_number(folder + "/" + name)
+            if used is not None:
+                return used
+    return None
+
+
+def read_throttling() -> Optional[Throttling]:
+    """Of the group, or of the one above it that is throttled the longest. None: cannot be told."""
+    found = []
+    for folder in _list_folders("cpu"):
+        path = folder + "/cpu.stat"
+        periods = _read_fields(path, "nr_throttled")
+        times_s = [int(t) / 1e6 for t in _read_fields(path, "throttled_usec")]
+        times_s += [int(t) / 1e9 for t in _read_fields(path, "throttled_time")]
+        if periods and times_s:
+            found.append(Throttling(int(periods[0]), times_s[0]))
+    return max(found, key=lambda throttling: throttling.throttled_s) if found else None
 
 
 def count_oom_kills() -> Optional[int]:

@@ -3,22 +3,27 @@
 Standard output belongs to whoever prints there (images, libraries), so nothing is reported on it.
 """
 
+import faulthandler
 import json
 import os
 import platform
 import resource
+import signal
 import sys
+import time
 import traceback
 from typing import Any, Dict, List, Optional, Tuple
 
 from payload.cell import Cell
 from payload.environment import choose_threads, list_recorded
 from payload.errors import Unsupported, judge_exception
-from payload.measure import Report, measure
+from payload.measure import Report, Step, measure
 from payload.spec import Rules
 
 _PR_SET_PDEATHSIG = 1
-_SIGKILL = 9
+
+_BEAT_S = 1.0
+"""How often the parent hears that steps are being taken."""
 
 
 class PipeReport(Report):
@@ -32,16 +37,43 @@ class PipeReport(Report):
         self._descriptor = descriptor
         self._every = every
         self._shown = 0
+        self._steps = 0
+        self._beat_s = 0.0
+        self._begin_s = self._end_s = 0.0
         self.stage = "start"
 
     def enter(self, stage: str) -> None:
         self.stage = stage
-        self.send("stage", {"stage": stage})
+        self._begin_s = time.monotonic()
+        self.send("stage", {"stage": stage, "at_s": self._begin_s})
+
+    def count(self, step: Step) -> Step:
+        """The same step, counted. Beats of the warm-up are sent from here, those of timed steps between them."""
+
+        def counted() -> Optional[float]:
+            loss = step()
+            self._steps += 1
+            if self.stage == "warmup":
+                self._beat(time.monotonic())
+            return loss
+
+        return counted
+
+    def close_window(self) -> None:
+        """Say when the timed steps began and ended, in seconds of the clock that parent and child share."""
+        self.send("window", {"begin_s": self._begin_s, "end_s": self._end_s})
 
     def show(self, steps_us: List[int], loss: Optional[float]) -> None:
+        self._end_s = time.monotonic()
+        self._beat(self._end_s)
         if self._every and (len(steps_us) == 1 or len(steps_us) % self._every == 0):
             self.send("steps", {"steps_us": steps_us[self._shown :], "loss": loss})
             self._shown = len(steps_us)
+
+    def _beat(self, now_s: float) -> None:
+        if now_s - self._beat_s >= _BEAT_S:
+            self._beat_s = now_s
+            self.send("beat", {"steps": self._steps, "at_s": now_s})
 
     def send(self, event: str, fields: Dict[str, Any]) -> None:
         data = (json.dumps(dict(fields, event=event), allow_nan=False) + "\n").encode("ascii")
@@ -51,6 +83,9 @@ class PipeReport(Report):
 
 def main(descriptor: int) -> int:
     """Do what the request on standard input asks for, and end the process."""
+    # Where the code is when it crashes, and when the parent asks because nothing moves any more.
+    faulthandler.enable()
+    faulthandler.register(signal.SIGUSR1)
     _tie_to_parent()
     request = json.load(sys.stdin)
     report = PipeReport(descriptor, request.get("every", 0))
@@ -71,7 +106,7 @@ def _tie_to_parent() -> None:
     try:
         import ctypes
 
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, _SIGKILL)
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL))
         with open("/proc/self/oom_score_adj", "w") as file:
             file.write("500")
     except (ImportError, OSError, AttributeError):
@@ -109,7 +144,8 @@ def _measure(cell: Cell, rules: Rules, report: PipeReport) -> Dict[str, Any]:
     workload = Workload(cell, NETWORKS[cell.model], device)
     if device.lower() not in workload.device.lower().replace("device:", ""):
         raise Unsupported("wrong_device", "TensorFlow put the model on %s and not on %s." % (workload.device, device))
-    result = measure(workload.step, rules, report)
+    result = measure(report.count(workload.step), rules, report)
+    report.close_window()
     workload.check_output()
     images = cell.batch_size * cell.devices
     timing = result["timing"]

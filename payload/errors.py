@@ -1,10 +1,14 @@
 """Why a cell was not measured: what went wrong, made into a status, a fixed reason and a sentence."""
 
+import os
 import re
 import signal
 from typing import NamedTuple, Optional
 
 from payload.measure import NotFinite
+from payload.procfs import read_text
+from payload.symptoms import find_symptom
+from payload.watchdog import Overdue
 
 Verdict = NamedTuple("Verdict", [("status", str), ("reason", str), ("message", str)])
 
@@ -27,6 +31,15 @@ _NO_KERNEL = re.compile(
     re.IGNORECASE,
 )
 _SMALLER = "Use a smaller batch."
+
+_GENERIC = ("exception", "exited", "aborted", "segfault", "bus_error", "signal", "tensorflow_missing")
+"""Reasons that say how it ended and not why; the output may know more."""
+
+_STATES = {
+    "D": "It waits in the kernel, for a driver, a disk or a network file system: look in the host's `dmesg`.",
+    "T": "Somebody stopped it (SIGSTOP).",
+    "R": "It computes without end.",
+}
 
 _SIGNALS = {
     "SIGILL": (
@@ -87,16 +100,68 @@ def judge_death(returncode: int, output: str, oom_killed: bool) -> Verdict:
         message = "It ended with exit status %d and no result. Look at the end of its output." % returncode
         return Verdict("crash", "exited", message)
     reason, remedy = _SIGNALS.get(name, ("signal", "Look at the end of its output."))
-    return Verdict("crash", reason, "It was ended by %s. %s" % (name, remedy))
+    evidence = {"SIGILL": _describe_avx, "SIGBUS": _describe_shared_memory}.get(name, str)()
+    return Verdict("crash", reason, ("It was ended by %s. %s %s" % (name, remedy, evidence)).rstrip())
 
 
-def judge_timeout(timeout_s: float, stage: str) -> Verdict:
-    """The child was killed because its time was up."""
-    message = (
-        "It was not done after %g s (stage %s). Raise cell_timeout_s if the machine is just slow; otherwise something "
-        "hangs." % (timeout_s, stage)
-    )
-    return Verdict("timeout", "cell_timeout", message)
+def judge_hang(overdue: Overdue, stage: str) -> Verdict:
+    """The child was given up by the watchdog."""
+    if overdue.reason == "cell_timeout":
+        said = (
+            "It was not done after %g s (stage %s). Raise cell_timeout_s if the machine is just slow; otherwise "
+            "something hangs." % (overdue.waited_s, stage)
+        )
+    elif overdue.reason == "first_step_hang":
+        said = (
+            "The first step was not done after %.0f s. Raise cell_timeout_s if the machine is just slow; otherwise it "
+            "hangs." % overdue.waited_s
+        )
+    else:
+        usual = "" if overdue.median_s is None else " where one takes %.3g s" % overdue.median_s
+        said = "No step was done for %.0f s after %d steps%s (stage %s): it hangs." % (
+            overdue.waited_s,
+            overdue.steps,
+            usual,
+            stage,
+        )
+    where = "The end of its output says where each thread was."
+    return Verdict("timeout", overdue.reason, " ".join(filter(None, [said, _STATES.get(overdue.state or ""), where])))
+
+
+def explain(verdict: Verdict, output: str) -> Verdict:
+    """The same verdict, or one that names the cause where the child's output is known to tell it.
+
+    Args:
+        output: the end of what the child printed.
+    """
+    if verdict.status == "timeout":
+        symptom = find_symptom(output, "hang")
+        return verdict if symptom is None else verdict._replace(message="%s %s" % (verdict.message, symptom.message))
+    if verdict.reason in ("no_gpu", "gpus_missing"):
+        symptom = find_symptom(output, "no_gpu")
+    elif verdict.reason in _GENERIC:
+        symptom = find_symptom(output, "crash")
+    else:
+        symptom = None
+    return verdict if symptom is None else Verdict(verdict.status, symptom.reason, symptom.message)
+
+
+def _describe_avx() -> str:
+    """What this processor says of AVX."""
+    flags = re.search(r"^flags\s*:(.*)$", read_text("/proc/cpuinfo"), re.M)
+    if flags is None:
+        return ""
+    return "This one has AVX." if "avx" in flags.group(1).split() else "This one has no AVX."
+
+
+def _describe_shared_memory() -> str:
+    """How much of /dev/shm is free."""
+    try:
+        volume = os.statvfs("/dev/shm")
+    except OSError:
+        return "There is no /dev/shm."
+    sizes = [blocks * volume.f_frsize / 1e6 for blocks in (volume.f_bavail, volume.f_blocks)]
+    return "It has %.0f MB free of %.0f MB." % (sizes[0], sizes[1])
 
 
 def _name_signal(number: int) -> Optional[str]:

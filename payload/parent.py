@@ -12,11 +12,14 @@ from payload.catalog import read_catalog
 from payload.cell import Cell, find_unsupported, name_cell
 from payload.cgroup import count_cpus, count_oom_kills, read_memory_limit
 from payload.environment import make_environment
-from payload.errors import Verdict, judge_death, judge_timeout
+from payload.errors import Verdict, explain, judge_death, judge_hang
 from payload.files import write_json
 from payload.measure import PROTOCOL
-from payload.process import Ended, Listener, Stop, Stopped, run_child
+from payload.process import Ended, Listener, Observer, Stop, Stopped, run_child
+from payload.search import AUTO, find_largest
 from payload.spec import BadSpec, Rules, Spec, describe, read_spec
+from payload.sweep import Sweep
+from payload.telemetry import Telemetry
 
 RESULT_SCHEMA = "fleet.result/1"
 PROGRESS_SCHEMA = "fleet.progress/1"
@@ -58,6 +61,7 @@ class Job:
         self._spec = spec
         self._out = out
         self._stop = stop
+        self._sweep = Sweep()
 
     def run(self) -> None:
         """Raises OSError when a document cannot be written, Stopped when told to stop."""
@@ -73,7 +77,7 @@ class Job:
 
     def _describe_system(self) -> Dict[str, Any]:
         environment = make_environment(self._spec.cells[0])
-        ended = run_child({"kind": "system"}, environment, _SYSTEM_TIMEOUT_S, self._stop, lambda event: None)
+        ended = run_child({"kind": "system"}, environment, _SYSTEM_TIMEOUT_S, self._stop, Observer())
         document = self._begin("host")
         document["software"] = ended.result or {}
         document["cpus_usable"] = count_cpus()
@@ -87,11 +91,23 @@ class Job:
             if event["event"] == "stage":
                 self._write_progress(index, event["stage"], index)
 
-        result = measure_cell(cell, self._spec.rules, self._stop, listen)
+        skip = self._sweep.judge(cell)
+        result = _fail(skip, "start") if skip is not None else self._measure(cell, listen)
         document = self._begin("cell")
         document.update(attempt=1, index=index, cell_id=name_cell(cell), cell=describe(cell))
         document.update(result, started_unix_s=started, duration_s=time.monotonic() - clock)
         return document
+
+    def _measure(self, cell: Cell, listen: Listener) -> Dict[str, Any]:
+        if cell.batch_size == AUTO:
+            result = measure_largest(cell, self._spec.rules, self._stop, listen)
+            search = result.get("batch_search")
+            if search and search["where"]:
+                self._sweep.note(cell._replace(batch_size=search["fails"]), "oom", search["where"] + "_memory")
+        else:
+            result = measure_cell(cell, self._spec.rules, self._stop, listen)
+            self._sweep.note(cell, result["status"], result["reason"])
+        return result
 
     def _begin(self, kind: str) -> Dict[str, Any]:
         document: Dict[str, Any] = {"schema": RESULT_SCHEMA, "kind": kind, "protocol": PROTOCOL}
@@ -121,29 +137,86 @@ def measure_cell(cell: Cell, rules: Rules, stop: Stop, listen: Listener, every: 
 
     Returns:
         Of a cell's result document: status, stage, reason, message and, where there are any, timing, throughput, loss,
-        workload, memory, device_name, log_tail.
+        workload, memory, telemetry, device_name, log_tail.
 
     Raises:
         Stopped: told to stop.
     """
     problem = find_unsupported(cell, read_catalog())
     if problem is not None:
-        return _fail(Verdict("unsupported", problem[0], problem[1]), "start", None)
+        return _fail(Verdict("unsupported", problem[0], problem[1]), "start")
     request = {"kind": "cell", "cell": describe(cell), "rules": describe(rules), "every": every}
     kills = count_oom_kills()
-    ended = run_child(request, make_environment(cell), rules.cell_timeout_s, stop, listen)
-    if ended.result is None:
-        return _fail(_judge(ended, rules, kills), ended.stage, ended.output)
-    if ended.result["status"] != "ok":
-        ended.result["log_tail"] = ended.output
-    return ended.result
+    telemetry = Telemetry(cell)
+    telemetry.open()
+    try:
+        ended = run_child(request, make_environment(cell), rules.cell_timeout_s, stop, _Followers(telemetry, listen))
+    finally:
+        telemetry.close()
+    telemetry.look_again()
+    result = _fail(_judge(ended, kills), ended.stage) if ended.result is None else ended.result
+    result["telemetry"] = telemetry.summarise(ended.output)
+    if result["status"] != "ok":
+        verdict = explain(Verdict(*(result[key] for key in Verdict._fields)), ended.output)
+        if verdict.reason == "device_memory":
+            verdict = verdict._replace(message=(verdict.message + " " + telemetry.describe_foreign_memory()).rstrip())
+        result.update(verdict._asdict(), log_tail=ended.output or None)
+    return result
 
 
-def _judge(ended: Ended, rules: Rules, kills_before: Optional[int]) -> Verdict:
-    if ended.timed_out:
-        return judge_timeout(rules.cell_timeout_s, ended.stage)
+def measure_largest(cell: Cell, rules: Rules, stop: Stop, listen: Listener) -> Dict[str, Any]:
+    """Find the largest batch that fits, and measure that.
+
+    Args:
+        cell: its `batch_size` does not count.
+
+    Returns:
+        As `measure_cell`, with `batch_search`; where nothing fits, what became of the smallest batch.
+
+    Raises:
+        Stopped: told to stop.
+    """
+    # Two steps show what a batch needs; how long they take does not matter.
+    short = rules._replace(warmup_steps=1, warmup_s=0.0, steps=2, min_s=0.0, max_s=min(rules.max_s, 1.0))
+    found = find_largest(lambda size: measure_cell(cell._replace(batch_size=size), short, stop, listen))
+    if found.fits:
+        result = measure_cell(cell._replace(batch_size=found.fits), rules, stop, listen)
+    else:
+        assert found.failure is not None
+        result = found.failure
+    result["batch_search"] = {
+        "batch_size": found.fits or None,
+        "fails": found.fails,
+        "where": found.where,
+        "attempts": found.attempts,
+        "reason": None if found.failure is None else found.failure["reason"],
+    }
+    return result
+
+
+class _Followers(Observer):
+    """Passes everything on to the telemetry, and events to whoever else listens."""
+
+    def __init__(self, telemetry: Telemetry, listen: Listener) -> None:
+        self._telemetry = telemetry
+        self._listen = listen
+
+    def begin(self, pid: int) -> None:
+        self._telemetry.begin(pid)
+
+    def take(self, event: Dict[str, Any]) -> None:
+        self._telemetry.take(event)
+        self._listen(event)
+
+    def tick(self) -> None:
+        self._telemetry.tick()
+
+
+def _judge(ended: Ended, kills_before: Optional[int]) -> Verdict:
+    if ended.overdue is not None:
+        return judge_hang(ended.overdue, ended.stage)
     return judge_death(ended.returncode, ended.output, (count_oom_kills() or 0) > (kills_before or 0))
 
 
-def _fail(verdict: Verdict, stage: str, output: Optional[str]) -> Dict[str, Any]:
-    return dict(verdict._asdict(), stage=stage, log_tail=output or None)
+def _fail(verdict: Verdict, stage: str) -> Dict[str, Any]:
+    return dict(verdict._asdict(), stage=stage)

@@ -1,4 +1,4 @@
-"""A child process under supervision: its report is read, its output kept in bounds, its time limited."""
+"""A child process under supervision: its report is read, its output kept in bounds, and it is ended when it hangs."""
 
 import json
 import os
@@ -9,24 +9,46 @@ import sys
 import time
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
 
+from payload.procfs import read_state
+from payload.watchdog import Overdue, Watchdog
+
 KEPT_BYTES = 65536
 """How much of the end of a child's output is kept."""
 
 _TICK_S = 0.25
+
+_STACKS_S = 2.0
+"""How long a child that hangs may take to say where it is."""
+
+_KILL_S = 10.0
+"""How long a killed child may take to be gone. One that waits in a driver for ever is left behind."""
 
 Ended = NamedTuple(
     "Ended",
     [
         ("result", Optional[Dict[str, Any]]),
         ("returncode", int),
-        ("timed_out", bool),
+        ("overdue", Optional[Overdue]),
         ("stage", str),
         ("output", str),
     ],
 )
-"""How a child ended. `result` None: it did not report one. `stage`: the last that it entered."""
+"""How a child ended. `result` None: it did not report one. `overdue`: why it was given up. `stage`: its last."""
 
 Listener = Callable[[Dict[str, Any]], None]
+
+
+class Observer:
+    """Who follows a child while it runs; the base does nothing."""
+
+    def begin(self, pid: int) -> None:
+        """The child has been started."""
+
+    def take(self, event: Dict[str, Any]) -> None:
+        """An event of the child, any but its result."""
+
+    def tick(self) -> None:
+        """Some time has passed, at most a quarter of a second unless the machine is slow. Must cost next to nothing."""
 
 
 class Stopped(Exception):
@@ -48,12 +70,12 @@ class Stop:
 
 
 def run_child(
-    request: Dict[str, Any], environment: Dict[str, str], timeout_s: float, stop: Stop, listen: Listener
+    request: Dict[str, Any], environment: Dict[str, str], timeout_s: float, stop: Stop, observer: Observer
 ) -> Ended:
     """Start a child of this same payload, give it a request, and see it to its end.
 
     Args:
-        listen: called with every event of the child but its result.
+        timeout_s: what it may take in all; see `payload.watchdog` for what ends it before.
 
     Raises:
         Stopped: `stop` was signalled.
@@ -72,16 +94,20 @@ def run_child(
         )
     except OSError as error:
         os.close(reader)
-        return Ended(None, 127, False, "start", "The child could not be started: %s" % error)
+        return Ended(None, 127, None, "start", "The child could not be started: %s" % error)
     finally:
         os.close(writer)
-    watch = _Watch(child, reader, listen)
+    watch = _Watch(child, reader, Watchdog(timeout_s), observer)
     try:
+        observer.begin(child.pid)
         watch.feed(json.dumps(request).encode("ascii"))
-        timed_out = not watch.wait(time.monotonic() + timeout_s, stop)
+        overdue = watch.wait(stop)
+        if overdue is not None and watch.result is None:
+            watch.ask_for_stacks()
     finally:
         watch.end()
-    return Ended(watch.result, child.returncode, timed_out and watch.result is None, watch.stage, watch.read_output())
+    returncode = -int(signal.SIGKILL) if child.returncode is None else child.returncode
+    return Ended(watch.result, returncode, None if watch.result else overdue, watch.stage, watch.read_output())
 
 
 def _find_self(environment: Dict[str, str]) -> Tuple[List[str], Dict[str, str]]:
@@ -96,10 +122,11 @@ def _find_self(environment: Dict[str, str]) -> Tuple[List[str], Dict[str, str]]:
 class _Watch:
     """Reads both pipes of one child until it ends."""
 
-    def __init__(self, child: "subprocess.Popen[bytes]", reader: int, listen: Listener) -> None:
+    def __init__(self, child: "subprocess.Popen[bytes]", reader: int, watchdog: Watchdog, observer: Observer) -> None:
         self._child = child
         self._reader = reader
-        self._listen = listen
+        self._watchdog = watchdog
+        self._observer = observer
         self._line = b""
         self._output = bytearray()
         self._selector = selectors.DefaultSelector()
@@ -118,16 +145,29 @@ class _Watch:
         except BrokenPipeError:
             pass  # It died at once; `wait` finds out.
 
-    def wait(self, deadline: float, stop: Stop) -> bool:
-        """Until the child is dead (True) or the deadline of the monotonic clock is reached (False)."""
+    def wait(self, stop: Stop) -> Optional[Overdue]:
+        """Until the child is dead, or is to be given up: why."""
         while not self._has_exited():
             if stop.signum is not None:
                 raise Stopped()
-            left = deadline - time.monotonic()
-            if left <= 0:
-                return False
-            self._read(min(left, _TICK_S))
-        return True
+            self._read(_TICK_S)
+            self._observer.tick()
+            overdue = self._watchdog.find_overdue()
+            if overdue is not None:
+                return overdue._replace(state=read_state(self._child.pid))
+        return None
+
+    def ask_for_stacks(self) -> None:
+        """Let the child print where each of its threads is, as far as it still can."""
+        try:
+            # One that was stopped would print nothing.
+            os.killpg(self._child.pid, signal.SIGCONT)
+            os.kill(self._child.pid, signal.SIGUSR1)
+        except (ProcessLookupError, PermissionError):
+            return
+        deadline = time.monotonic() + _STACKS_S
+        while time.monotonic() < deadline and not self._has_exited():
+            self._read(_TICK_S)
 
     def end(self) -> None:
         """Kill what is left of the child's group, take what is left in the pipes, and let go."""
@@ -136,7 +176,10 @@ class _Watch:
             os.killpg(self._child.pid, signal.SIGKILL)
         except (ProcessLookupError, PermissionError):
             pass
-        self._child.wait()
+        try:
+            self._child.wait(_KILL_S)
+        except subprocess.TimeoutExpired:
+            pass
         while self._read(0):
             pass
         self._selector.close()
@@ -180,4 +223,5 @@ class _Watch:
                 continue
             if event["event"] == "stage":
                 self.stage = event["stage"]
-            self._listen(event)
+            self._watchdog.take(event)
+            self._observer.take(event)

@@ -5,6 +5,7 @@ import math
 from typing import Any, Dict, List, NamedTuple, Set
 
 from payload.cell import DATA_FORMATS, DEVICES, PHASES, PRECISIONS, Cell
+from payload.search import AUTO
 
 SCHEMA = "fleet.spec/1"
 
@@ -82,8 +83,8 @@ def parse_cell(value: Any, where: str) -> Cell:
     choices = {"phase": PHASES, "precision": PRECISIONS, "device": DEVICES, "data_format": DATA_FORMATS}
     for key in sorted(choices):
         _check(value[key] in choices[key], "%s.%s" % (where, key), "one of " + ", ".join(choices[key]))
-    for key in ("batch_size", "devices"):
-        _check(_is_whole(value[key]) and value[key] >= 1, "%s.%s" % (where, key), "a whole number from 1")
+    for key, least in (("batch_size", AUTO), ("devices", 1)):
+        _check(_is_whole(value[key]) and value[key] >= least, "%s.%s" % (where, key), "a whole number from %d" % least)
     _check(isinstance(value["xla"], bool), where + ".xla", "true or false")
     return Cell(**value)
 

@@ -122,3 +122,16 @@ def test_smoke_is_seconds_and_quick_a_few_minutes() -> None:
     assert all(10 < h.estimate_s < 180 for h in plan(hosts, "smoke").hosts)
     assert all(60 < h.estimate_s < 600 for h in plan(hosts, "quick").hosts)
     assert plan(hosts, "smoke").hosts[0].estimate_s <= 90
+
+
+def test_an_open_batch_size_is_given_time_for_the_search() -> None:
+    fixed = Cell(model="alexnet", batch_size=256, device="gpu", data_format="NCHW")
+    auto = fixed.model_copy(update={"batch_size": 0})
+    rules = Rules()
+    assert estimate_cell(auto, rules, MODELS["alexnet"]) > estimate_cell(fixed, rules, MODELS["alexnet"]) + 100
+    deadlines = []
+    for cell in (fixed, auto):
+        suite = Suite(name="mine", rules=rules, cells=(cell,))
+        (planned,) = build_plan([host("a", "all")], suite, MODELS, request()).hosts
+        deadlines.append(planned.deadline_s)
+    assert deadlines[1] - deadlines[0] == 16 * (rules.cell_timeout_s + 15)

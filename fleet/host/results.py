@@ -75,6 +75,8 @@ def _check_cell(expected: Expectation, index: int, cell: Cell, result: CellResul
     if result.status == CellStatus.OK:
         if result.timing is None or result.throughput is None:
             return "it says ok and has no timing"
+        if cell.batch_size == 0 and not (result.batch_search and result.batch_search.batch_size):
+            return "it says ok and not for which batch size"
         if result.throughput.images_per_s <= 0 or result.timing.steps < 1:
             return "it says ok and has no throughput"
     return None

@@ -10,6 +10,7 @@ from pydantic import ConfigDict, Field
 from fleet.model.base import Record
 from fleet.model.facts import HostFacts, Software
 from fleet.model.suite import Cell
+from fleet.model.telemetry import Telemetry
 
 
 class Stage(StrEnum):
@@ -127,6 +128,41 @@ class Memory(Record):
     """Why peak_bytes is not known."""
 
 
+class BatchSearch(Record):
+    """How the largest batch was found, for a cell that left its size open."""
+
+    batch_size: int | None = None
+    """What the figures are for: the largest that fitted. None: none did."""
+    fails: int | None = None
+    """The smallest that did not. None: even the largest that is tried (65,536) fitted."""
+    where: Literal["device", "host"] | None = None
+    """Whose memory did not suffice for it. None: it failed for another reason, see `reason`."""
+    attempts: int
+    """Children it took, the measuring one not counted."""
+    reason: str | None = None
+    """Why `fails` failed."""
+
+
+WITHOUT_GPU = frozenset(
+    {
+        "no_gpu",
+        "gpus_missing",
+        "driver_upgraded_no_reboot",
+        "driver_too_old",
+        "fabric_manager",
+        "gpu_exclusive",
+        "nvml_permissions",
+        "gpu_lost_from_container",
+        "driver_not_loaded",
+        "gpu_hidden",
+        "cuda_unknown_error",
+        "gpu_libraries_missing",
+        "cuda_init",
+    }
+)
+"""Reasons for which a cell is unsupported because the machine lacks a GPU that it was said to have."""
+
+
 class CellResult(Record):
     """One cell, as the payload wrote it."""
 
@@ -155,6 +191,10 @@ class CellResult(Record):
     loss: Loss | None = None
     workload: Workload | None = None
     memory: Memory | None = None
+    batch_search: BatchSearch | None = None
+    """Where the cell's `batch_size` is 0."""
+    telemetry: Telemetry | None = None
+    """None: no step was timed."""
     device_name: str | None = None
     """What TensorFlow calls the device it measured on."""
     log_tail: str | None = None
@@ -167,7 +207,7 @@ class CellResult(Record):
         """Something is wrong with the machine. Out of memory and an unsupported precision are results, not failures."""
         if self.status in {CellStatus.TIMEOUT, CellStatus.CRASH, CellStatus.INVALID, CellStatus.LOST}:
             return True
-        return self.status == CellStatus.UNSUPPORTED and self.reason in {"no_gpu", "gpus_missing"}
+        return self.status == CellStatus.UNSUPPORTED and self.reason in WITHOUT_GPU
 
 
 class SystemResult(Record):

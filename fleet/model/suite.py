@@ -20,8 +20,8 @@ class Cell(Noun):
     model: str
     phase: Phase = "train"
     precision: Precision = "fp32"
-    batch_size: int = Field(ge=1, le=1_000_000)
-    """Images per step and replica."""
+    batch_size: int = Field(ge=0, le=1_000_000)
+    """Images per step and replica. 0: the largest that fits, which the payload finds and its result says."""
     device: Device = "cpu"
     devices: int = Field(default=1, ge=1, le=1024)
     """How many devices take part; each gets `batch_size` images a step."""
@@ -49,7 +49,8 @@ class Rules(Noun):
     max_s: float = Field(default=60, gt=0)
     """Seconds of timed steps, at most. At least two steps are taken whatever they last."""
     cell_timeout_s: float = Field(default=600, gt=0)
-    """After this long a cell's process is killed: import, build, warm-up and all."""
+    """After this long a cell's process is killed: import, build, warm-up and all. So it is when its first step takes
+    half of this, or when none is done for a tenth of it (from 10 to 120 s) and twenty times the median."""
 
 
 class Suite(Noun):

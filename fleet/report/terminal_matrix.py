@@ -22,7 +22,7 @@ _PARAMETERS: tuple[tuple[str, Callable[[Cell], str], bool], ...] = (
     ("model", lambda cell: cell.model, False),
     ("phase", lambda cell: cell.phase.replace("_", " "), False),
     ("precision", lambda cell: cell.precision, False),
-    ("batch", lambda cell: str(cell.batch_size), True),
+    ("batch", lambda cell: str(cell.batch_size or "auto"), True),
     ("devices", lambda cell: f"{cell.devices} {cell.device.upper()}", True),
     ("format", lambda cell: cell.data_format, False),
     ("XLA", lambda cell: "on" if cell.xla else "off", False),

@@ -11,7 +11,7 @@ import pytest
 from fleet.host.outcome import Ending, build_outcome
 from fleet.host.results import Expectation
 from fleet.model.facts import HostFacts
-from fleet.model.result import HostOutcome
+from fleet.model.result import CellResult, HostOutcome
 from fleet.model.result import HostStatus as H
 from fleet.model.result import Stage as S
 from tests.run_builder import DIGEST, RUN_ID, make_cells, make_facts, make_outcome, make_plan
@@ -301,3 +301,20 @@ def test_what_is_already_known_of_the_host_stands_and_the_cells_are_kept() -> No
     assert outcome.message == "the machine rebooted \ufffd[2J"
     assert [c.status for c in outcome.cells] == ["ok", "lost"]
     assert outcome.job_s is None
+
+
+def test_an_open_batch_size_is_ok_only_with_what_was_found() -> None:
+    plan = make_plan({"gpu01": (CELLS[0].model_copy(update={"batch_size": 0}),)})
+    (host,) = plan.hosts
+    expected = Expectation(host, RUN_ID, plan.payload_sha256)
+    document = make_outcome(host, plan, Built()).cells[0].model_dump(mode="json")
+
+    def read(search: dict[str, Any] | None) -> CellResult:
+        data = json.dumps({**document, "batch_search": search}).encode()
+        (result,) = build_outcome(expected, {**GOOD, "cells/000.json": data}, make_facts(), None).cells
+        return result
+
+    found = read({"batch_size": 96, "fails": 104, "where": "device", "attempts": 7})
+    assert found.status == "ok" and found.batch_search and found.batch_search.batch_size == 96
+    for search in (None, {"batch_size": None, "fails": 1, "where": "device", "attempts": 6}):
+        assert (read(search).status, read(search).reason) == ("lost", "document_invalid")

@@ -16,7 +16,7 @@ import pytest
 from fleet.bundle import build_bundle
 from fleet.model.suite import ModelInfo
 from payload.catalog import read_catalog
-from payload.errors import judge_death, judge_exception, judge_timeout
+from payload.errors import judge_death, judge_exception
 from tests.payload import bench
 
 
@@ -189,10 +189,6 @@ def test_how_the_child_died_gets_a_name(
 ) -> None:
     verdict = judge_death(returncode, output, oom_killed)
     assert (verdict.status, verdict.reason) == (status, reason)
-
-
-def test_the_time_limit_is_said_with_the_stage() -> None:
-    assert "600 s (stage warmup)" in judge_timeout(600.0, "warmup").message
 
 
 def test_documents_are_readable_by_the_controller_whatever_the_umask(tmp_path: Path) -> None:

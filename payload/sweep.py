@@ -1,0 +1,34 @@
+"""What an out-of-memory says of the cells that come after it."""
+
+from typing import Dict, Optional, Tuple
+
+from payload.cell import Cell, name_cell
+from payload.errors import Verdict
+
+
+class Sweep:
+    """Remembers, of every workload but for its batch size, the smallest batch that did not fit."""
+
+    def __init__(self) -> None:
+        self._failed: Dict[Cell, Tuple[int, str, str]] = {}
+
+    def note(self, cell: Cell, status: str, reason: Optional[str]) -> None:
+        """How a cell ended."""
+        if status != "oom":
+            return
+        known = self._failed.get(_drop_batch(cell))
+        if known is None or cell.batch_size < known[0]:
+            where = "device" if reason == "device_memory" else "host"
+            self._failed[_drop_batch(cell)] = (cell.batch_size, where, name_cell(cell))
+
+    def judge(self, cell: Cell) -> Optional[Verdict]:
+        """Why a cell need not be tried; None: it is to be measured."""
+        known = self._failed.get(_drop_batch(cell))
+        if known is None or cell.batch_size <= known[0]:
+            return None
+        message = "%s did not fit into the %s's memory, and this batch is larger." % (known[2], known[1])
+        return Verdict("skipped", "larger_than_oom", message)
+
+
+def _drop_batch(cell: Cell) -> Cell:
+    return cell._replace(batch_size=0)

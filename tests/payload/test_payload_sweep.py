@@ -1,0 +1,82 @@
+"""After an out-of-memory, what is larger in nothing but its batch is not tried."""
+
+from __future__ import annotations
+
+import resource
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from payload.cell import Cell, name_cell
+from payload.sweep import Sweep
+from tests.payload import bench
+
+BASE = Cell("resnet50", "train", "fp32", 64, "gpu", 1, "NCHW", False)
+
+
+def fail(*cells: Cell, reason: str = "device_memory") -> Sweep:
+    sweep = Sweep()
+    for cell in cells:
+        sweep.note(cell, "oom", reason)
+    return sweep
+
+
+def test_a_larger_batch_of_the_same_is_skipped_and_names_the_one_that_failed() -> None:
+    verdict = fail(BASE).judge(BASE._replace(batch_size=65))
+    assert verdict and (verdict.status, verdict.reason) == ("skipped", "larger_than_oom")
+    assert verdict.message == f"{name_cell(BASE)} did not fit into the device's memory, and this batch is larger."
+    host = fail(BASE, reason="host_memory").judge(BASE._replace(batch_size=65))
+    assert host and "the host's memory" in host.message
+
+
+@pytest.mark.parametrize("size", [1, 63, 64])
+def test_a_batch_that_is_not_larger_is_tried(size: int) -> None:
+    assert fail(BASE).judge(BASE._replace(batch_size=size)) is None
+
+
+@pytest.mark.parametrize(
+    "other", [{"precision": "fp16"}, {"phase": "forward"}, {"devices": 2}, {"model": "alexnet"}, {"xla": True}]
+)
+def test_another_workload_is_tried(other: dict[str, Any]) -> None:
+    assert fail(BASE).judge(BASE._replace(batch_size=512, **other)) is None
+
+
+def test_the_smallest_that_failed_counts_whatever_the_order() -> None:
+    for order in ((256, 128), (128, 256)):
+        sweep = fail(*(BASE._replace(batch_size=size) for size in order))
+        verdict = sweep.judge(BASE._replace(batch_size=200))
+        assert verdict and "/b128/" in verdict.message
+
+
+@pytest.mark.parametrize("status", ["ok", "crash", "timeout", "unsupported"])
+def test_no_other_failure_skips_anything(status: str) -> None:
+    sweep = Sweep()
+    sweep.note(BASE, status, None)
+    assert sweep.judge(BASE._replace(batch_size=512)) is None
+
+
+@pytest.mark.needs("tensorflow")
+def test_in_a_job_the_rest_is_measured(tmp_path: Path) -> None:
+    # 800,000 images of float32 are 482 GB, far above the limit; TensorFlow itself needs much less address space.
+    cells = [bench.FAST.model_copy(update={"batch_size": size}) for size in (800_000, 900_000, 1)]
+    spec = bench.write_spec(tmp_path, cells)
+    limit = 64 << 30
+    done = bench.run_payload(
+        "run",
+        spec,
+        "--out",
+        tmp_path / "out",
+        preexec=lambda: resource.setrlimit(resource.RLIMIT_AS, (limit, limit)),
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    oom, skipped, ok = bench.read_cells(tmp_path / "out")
+    assert (oom.status, oom.reason) == ("oom", "host_memory")
+    assert (skipped.status, skipped.reason, skipped.stage, skipped.failed) == (
+        "skipped",
+        "larger_than_oom",
+        "start",
+        False,
+    )
+    assert oom.cell_id in (skipped.message or "") and skipped.duration_s < 1
+    assert ok.status == "ok"

@@ -169,7 +169,7 @@ def estimate_cell(cell: Cell, rules: Rules, model: ModelInfo) -> float:
     one host work side by side.
     """
     passes = 1 if cell.phase == "forward" else TRAINING_FACTOR
-    flops = 2 * model.forward_macs * passes * cell.batch_size
+    flops = 2 * model.forward_macs * passes * cell.batch_size * cell.steps_per_call
     step_s = max(STEP_S, flops / (CPU_FLOPS_PER_S if cell.device == "cpu" else GPU_FLOPS_PER_S[cell.precision]))
     warmup_s = max(rules.warmup_steps * step_s, rules.warmup_s)
     timed_s = max(min(max(rules.steps * step_s, rules.min_s), rules.max_s), 2 * step_s)

@@ -141,7 +141,7 @@ class Series:
     def _look(self, elapsed_s: float) -> bool:
         """Are there enough steps, seconds and certainty without those that were warm-up still?"""
         rules, count = self._rules, len(self.steps_us)
-        self._dropped = count_dropped(self.steps_us)
+        self._dropped = 0 if rules.compat else count_dropped(self.steps_us)
         missing = rules.steps - (count - self._dropped)
         self._next_look = count + max(1, missing, count // 20)
         if missing > 0 or elapsed_s - sum(self.steps_us[: self._dropped]) / 1e6 < rules.min_s:

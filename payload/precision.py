@@ -1,6 +1,6 @@
 """What a precision means: the type that is computed in, the layers that TensorFlow lacks in it, and proof of it."""
 
-from typing import Any
+from typing import Any, Sequence
 
 import tensorflow as tf
 
@@ -27,18 +27,26 @@ class PreciseLayers(Layers):
         return tf.cast(wide, tf.bfloat16)
 
 
+PROBES = [1.0 + 2.0**-n for n in range(1, FLOAT32_BITS + 1)]
+"""Each needs one bit more than the one before; rounded to less, it is 1."""
+
+
 def count_multiply_bits(device: str) -> int:
     """How many bits after the point of a float32 survive a matrix product on this device: 23, or 10 with TF32.
 
-    Row i holds 1 + 2^-(i+1), and is multiplied by the identity: nothing is added up, so that only the rounding of the
-    factors shows. A row that loses its last bit comes out as 1. 512 × 512, which tensor cores take when they may.
+    The probes are multiplied by the identity: nothing is added up, so that only the rounding of the factors shows. The
+    matrices are 512 × 512, which tensor cores take when they may.
     """
     size = 512
-    bits = [min(i + 1, FLOAT32_BITS) for i in range(size)]
     with tf.device(device):
-        column = tf.constant([[1.0 + 2.0**-n] for n in bits])
-        product = tf.matmul(tf.tile(column, [1, size]), tf.eye(size)).numpy()
+        rows = [[PROBES[i % FLOAT32_BITS]] for i in range(size)]
+        product = tf.matmul(tf.tile(tf.constant(rows), [1, size]), tf.eye(size)).numpy()
+    return count_kept_bits(product[:FLOAT32_BITS, 0])
+
+
+def count_kept_bits(products: Sequence[float]) -> int:
+    """The bits that every probe up to here kept, given what became of the probes."""
     kept = 0
-    while kept < FLOAT32_BITS and product[kept, 0] > 1.0:
+    while kept < FLOAT32_BITS and products[kept] == PROBES[kept]:
         kept += 1
     return kept

@@ -21,7 +21,8 @@ class Rules(NamedTuple):
     ci_target: float = 0.0
     """Timed steps go on until half the 95 % interval of their median is at most this part of it; 0: do not ask."""
     compat: bool = False
-    """The learning rates of tf_cnn_benchmarks to the letter. Some losses become NaN with them: allowed then."""
+    """As tf_cnn_benchmarks to the letter: its learning rates, with which some losses become NaN (allowed then),
+    gradients of several devices added up and not averaged, and exactly so many steps."""
     intra_threads: int = 0
     """Threads within an operation; 0: chosen by the payload."""
     inter_threads: int = 0

@@ -148,7 +148,7 @@ class Execution(Record):
     reduction: str | None = None
     """How gradients were summed up over the devices: `nccl` or `copy`; None: they were not."""
     compat: bool = False
-    """The learning rate was the reference's to the letter."""
+    """Measured as tf_cnn_benchmarks does to the letter: see the rule of this name."""
 
 
 class Memory(Record):

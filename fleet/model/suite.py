@@ -72,7 +72,8 @@ class Rules(Noun):
     """Timed steps go on, `max_s` at most, until half the 95 % interval of their median is at most this part of it, e.g.
     0.005; 0: no such condition."""
     compat: bool = False
-    """The learning rates of tf_cnn_benchmarks to the letter. Some losses become NaN with them: allowed then."""
+    """As tf_cnn_benchmarks to the letter: its learning rates, with which some losses become NaN (allowed then),
+    gradients of several devices added up and not averaged, and exactly so many steps."""
     intra_threads: int = Field(default=0, ge=0, le=10_000)
     """Threads within an operation; 0: chosen by the payload."""
     inter_threads: int = Field(default=0, ge=0, le=10_000)

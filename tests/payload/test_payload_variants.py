@@ -24,6 +24,7 @@ from payload.models.zoo import NETWORKS  # noqa: E402
 from payload.optimizers import Optimizer  # noqa: E402
 from payload.placement import judge_multiply_bits  # noqa: E402
 from payload.precision import PROBES, PreciseLayers, count_kept_bits, count_multiply_bits  # noqa: E402
+from payload.reduction import choose_reduction, reduce_gradients  # noqa: E402
 from payload.workload import Workload  # noqa: E402
 from tests.payload import bench  # noqa: E402
 
@@ -214,6 +215,39 @@ def test_the_reference_s_rates() -> None:
     assert find_reference_rate("densenet40_k12", 64, 1) == (0.1, 0)
     assert find_reference_rate("alexnet_cifar10", 128, 1) == (0.1, 0)
     assert find_reference_rate("vit_b16", 32, 1) is None
+
+
+def test_gpus_reduce_each_gradient_by_one_collective() -> None:
+    # There is no GPU to run it on, but what would run can be seen.
+    devices = ["/GPU:0", "/GPU:1", "/GPU:2"]
+    gradients = [[tf.zeros([4]), tf.ones([2, 3])] for _ in devices]
+
+    def reduce() -> list[list[Any]]:
+        sums: list[list[Any]] = reduce_gradients(gradients, devices, "nccl")
+        return sums
+
+    graph = tf.function(reduce, autograph=False).get_concrete_function().graph
+    found = [o for o in graph.get_operations() if o.type == "NcclAllReduce"]
+    assert [(o.get_attr("shared_name"), o.device[-5:]) for o in found] == [
+        (name, device) for name in (b"gradient0", b"gradient1") for device in ("GPU:0", "GPU:1", "GPU:2")
+    ]
+    assert {(o.get_attr("reduction"), o.get_attr("num_devices")) for o in found} == {(b"sum", 3)}
+    # A collective that waited for another one's end would wait for ever.
+    assert not any(o.control_inputs for o in found)
+
+
+def test_copies_of_gradients_are_added_up_in_turns() -> None:
+    devices = ["/CPU:0", "/CPU:1"]
+
+    def reduce() -> list[list[Any]]:
+        parts = [[tf.constant([1.0 + 10 * d]), tf.constant([2.0, 3.0 * d])] for d in range(2)]
+        sums: list[list[Any]] = reduce_gradients(parts, devices, choose_reduction(devices))
+        return sums
+
+    graph = tf.function(reduce, autograph=False).get_concrete_function().graph
+    assert [o.device[-5:] for o in graph.get_operations() if o.type == "AddN"] == ["CPU:0", "CPU:1"]
+    first, second = reduce_gradients([[tf.constant(1.0)], [tf.constant(2.5)]], ["/CPU:0", "/CPU:0"], "copy")
+    assert [float(first[0]), float(second[0])] == [3.5, 3.5]
 
 
 VARIANTS: dict[str, dict[str, Any]] = {

@@ -15,8 +15,8 @@ from typing import Any, Dict, List, Optional
 from payload.cell import Cell
 from payload.environment import list_recorded
 from payload.errors import Unsupported, judge_exception
-from payload.measure import Report, measure
-from payload.placement import judge_multiply_bits, place
+from payload.measure import Report, Step, measure
+from payload.placement import find_missing_kernel, judge_multiply_bits, place
 from payload.spec import Rules
 
 _PR_SET_PDEATHSIG = 1
@@ -119,7 +119,7 @@ def _measure(cell: Cell, rules: Rules, report: PipeReport) -> Dict[str, Any]:
     _check_placed(placement.devices, workload.placed)
     if NETWORKS[cell.model].classes is None:
         report.send("activations", {"shapes": workload.activations})
-    result = measure(workload.step, rules, report)
+    result = _take_steps(tf, workload.step, cell, rules, report)
     workload.check_output()
     result["throughput"] = _compute_throughput(cell, result["timing"])
     result["execution"] = {
@@ -133,6 +133,19 @@ def _measure(cell: Cell, rules: Rules, report: PipeReport) -> Dict[str, Any]:
     result.update(workload=workload.facts, device_name=placement.name, memory=_read_memory(tf, cell))
     result.update(status="ok", stage="done", reason=None, message=None)
     return result
+
+
+def _take_steps(tf: Any, step: Step, cell: Cell, rules: Rules, report: PipeReport) -> Dict[str, Any]:
+    """`payload.measure.measure`, with the operation named that the precision has no kernel of."""
+    try:
+        return measure(step, rules, report)
+    except Exception as error:
+        missing = find_missing_kernel(str(error))
+        if missing is None:
+            raise
+        message = "TensorFlow %s has no kernel of %s in %s on a %s here: use fp32."
+        detail = (tf.__version__, missing, cell.precision, cell.device.upper())
+        raise Unsupported("no_kernel", message % detail) from error
 
 
 def _check_placed(wanted: List[str], placed: List[str]) -> None:

@@ -1,5 +1,6 @@
 """Where a cell is measured: the devices it gets, the threads, and what float32 means on them."""
 
+import re
 from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
 from payload.cell import Cell
@@ -9,6 +10,10 @@ from payload.spec import Rules
 
 _LEAST_CAPABILITY = {"tf32": (8, 0), "bf16": (8, 0), "fp16": (5, 3)}
 """The lowest compute capability of NVIDIA's GPUs that computes in the format: Ampere, Ampere, late Maxwell."""
+
+_MISSING_KERNEL = re.compile(
+    r"No registered '(\w+)'|registered to support Op '(\w+)'|Could not find device for node: \S+ \S+ = (\w+)\["
+)
 
 Placement = NamedTuple(
     "Placement", [("devices", List[str]), ("name", str), ("threads", Dict[str, int]), ("tf32_allowed", Optional[bool])]
@@ -101,6 +106,12 @@ def judge_multiply_bits(cell: Cell, bits: int) -> None:
             "no_tf32",
             "This TensorFlow multiplies float32 with %d bits and not in TF32: use an image that has it." % bits,
         )
+
+
+def find_missing_kernel(text: str) -> Optional[str]:
+    """The operation that TensorFlow has no kernel of, when that is what an error's text says."""
+    found = _MISSING_KERNEL.search(text)
+    return found.group(found.lastindex or 0) if found else None
 
 
 def _switch_tf32(tf: Any, on: bool) -> Optional[bool]:

@@ -22,7 +22,7 @@ from payload.models.layers import Layers  # noqa: E402
 from payload.models.network import Network  # noqa: E402
 from payload.models.zoo import NETWORKS  # noqa: E402
 from payload.optimizers import Optimizer  # noqa: E402
-from payload.placement import judge_multiply_bits  # noqa: E402
+from payload.placement import find_missing_kernel, judge_multiply_bits  # noqa: E402
 from payload.precision import PROBES, PreciseLayers, count_kept_bits, count_multiply_bits  # noqa: E402
 from payload.reduction import choose_reduction, reduce_gradients  # noqa: E402
 from payload.workload import Workload  # noqa: E402
@@ -131,6 +131,18 @@ def test_local_response_normalisation_detours_only_where_it_must() -> None:
         y = PreciseLayers(weights, "NHWC", dtype, False).normalise_locally(tf.cast(x, dtype), 4, 1.0, 0.001, 0.75)
         assert y.dtype == dtype
         assert numpy.allclose(tf.cast(y, tf.float32), expected, atol=tolerance)
+
+
+def test_an_operation_without_a_kernel_is_named() -> None:
+    weights: Any = None
+    x = tf.zeros([1, 3, 3, 16], tf.bfloat16)
+    with pytest.raises(tf.errors.NotFoundError) as caught:
+        Layers(weights, "NHWC", tf.bfloat16, False).normalise_locally(x, 4, 1.0, 0.001, 0.75)
+    assert find_missing_kernel(str(caught.value)) == "LRN"
+    # As TensorFlow 2.3.1 says it.
+    old = " No registered 'Reciprocal' OpKernel for 'CPU' devices compatible with node {{node gradients/truediv_recip}}"
+    assert find_missing_kernel(old) == "Reciprocal"
+    assert find_missing_kernel("OOM when allocating tensor with shape[2]") is None
 
 
 def test_bf16_is_measured_and_learns(tmp_path: Path) -> None:

@@ -187,7 +187,7 @@ def estimate_cell(cell: Cell, rules: Rules, model: ModelInfo) -> float:
         found = estimate_cell(cell.model_copy(update={"batch_size": SEARCHED_BATCH_SIZE}), rules, model)
         return found + SEARCH_USUAL * CELL_START_S[cell.device]
     passes = 1 if cell.phase == "forward" else TRAINING_FACTOR
-    flops = 2 * model.forward_macs * passes * cell.batch_size
+    flops = 2 * model.forward_macs * passes * cell.batch_size * cell.steps_per_call
     step_s = max(STEP_S, flops / (CPU_FLOPS_PER_S if cell.device == "cpu" else GPU_FLOPS_PER_S[cell.precision]))
     warmup_s = max(rules.warmup_steps * step_s, rules.warmup_s)
     timed_s = max(min(max(rules.steps * step_s, rules.min_s), rules.max_s), 2 * step_s)

@@ -10,6 +10,9 @@ cells:                                                # each entry is a matrix: 
     batch_sizes: [32, 64]                             # per device; auto: the largest that fits
     devices: [1]                                      # default [1]: how many GPUs take part
     xla: [false]                                      # default [false]
+    optimizers: [sgd]                                 # default [sgd]
+    variable_updates: [replicated]                    # default [replicated]: what several devices do, or independent
+    steps_per_call: [1]                               # default [1]
     on: [gpu]                                         # which kind of host runs it: cpu, gpu
 """
 
@@ -26,7 +29,18 @@ from pydantic import ValidationError
 from yaml import Node, ScalarNode
 
 from fleet.errors import ConfigError
-from fleet.model.suite import Cell, DataFormat, Device, ModelInfo, Phase, Precision, Rules, Suite
+from fleet.model.suite import (
+    Cell,
+    DataFormat,
+    Device,
+    ModelInfo,
+    Optimizer,
+    Phase,
+    Precision,
+    Rules,
+    Suite,
+    VariableUpdate,
+)
 from fleet.suite_file import Entries, SuiteFile, suggest_name
 
 SHIPPED = Path(__file__).parent / "suites"
@@ -82,7 +96,10 @@ def load_suite(name_or_path: str, models: Mapping[str, ModelInfo]) -> Suite:
 
 
 _SUITE_KEYS = ("name", "description", "rules", "cells")
-_MATRIX_KEYS = ("models", "phases", "precisions", "batch_sizes", "devices", "xla", "on")
+_MATRIX_KEYS = (
+    *("models", "phases", "precisions", "batch_sizes", "devices", "xla"),
+    *("optimizers", "variable_updates", "steps_per_call", "on"),
+)
 
 
 def _find_suite(name_or_path: str) -> Path:
@@ -103,7 +120,10 @@ def _read_description(file: SuiteFile, keys: Entries) -> str:
 
 def _read_rules(file: SuiteFile, node: Node) -> Rules:
     keys = file.read_mapping(node, "rules", tuple(Rules.model_fields))
-    values = {key: file.read_number(value, key) for key, value in keys.items()}
+    values = {
+        key: file.read_switch(value, key) if key == "compat" else file.read_number(value, key)
+        for key, value in keys.items()
+    }
     try:
         rules = Rules.model_validate(values)
     except ValidationError as e:
@@ -129,21 +149,52 @@ def _expand_matrix(file: SuiteFile, node: Node, models: Mapping[str, ModelInfo])
     _check_phases(file, keys, [models[name] for name in names], phases)
     if "cpu" in kinds and devices != (1,):
         raise file.error(keys["devices"], "devices: a CPU host is one device; give it an entry of its own")
-    for kind, name, phase, precision, use_xla, count, batch_size in itertools.product(
-        kinds, names, phases, precisions, xla, devices, batch_sizes
-    ):
-        yield Cell.model_validate(
-            {
-                "model": name,
-                "phase": phase,
-                "precision": precision,
-                "batch_size": batch_size,
-                "device": kind,
-                "devices": count,
-                "data_format": choose_data_format(name, kind),
-                "xla": use_xla,
-            }
+    for variant in _expand_variants(file, keys, phases, devices):
+        for kind, name, phase, precision, use_xla, count, batch_size in itertools.product(
+            kinds, names, phases, precisions, xla, devices, batch_sizes
+        ):
+            yield Cell.model_validate(
+                {
+                    "model": name,
+                    "phase": phase,
+                    "precision": precision,
+                    "batch_size": batch_size,
+                    "device": kind,
+                    "devices": count,
+                    "data_format": choose_data_format(name, kind),
+                    "xla": use_xla,
+                    **variant,
+                }
+            )
+
+
+def _expand_variants(
+    file: SuiteFile, keys: Entries, phases: Sequence[str], devices: Sequence[int]
+) -> list[dict[str, str | int]]:
+    """Every combination of what only training knows. It must be something else for every phase and number of devices:
+    otherwise the same work would be measured under two names."""
+    optimizers = file.read_names(keys["optimizers"], "optimizers", get_args(Optimizer)) if "optimizers" in keys else ()
+    updates = (
+        file.read_names(keys["variable_updates"], "variable_updates", get_args(VariableUpdate))
+        if "variable_updates" in keys
+        else ()
+    )
+    calls = file.read_counts(keys["steps_per_call"], "steps_per_call", 10_000) if "steps_per_call" in keys else ()
+    training = tuple(phases) == ("train",)
+    if set(optimizers) - {"sgd"} and not training:
+        raise file.error(keys["optimizers"], "optimizers: only training has one; give it an entry of its own")
+    if set(updates) - {"replicated"} and not (training and min(devices) > 1):
+        message = "variable_updates: only training on several devices exchanges anything; give it an entry of its own"
+        raise file.error(keys["variable_updates"], message)
+    if set(calls) - {1} and not (training and tuple(devices) == (1,)):
+        message = "steps_per_call: only training on one device takes several; give it an entry of its own"
+        raise file.error(keys["steps_per_call"], message)
+    return [
+        {"optimizer": optimizer, "variable_update": update, "steps_per_call": count}
+        for optimizer, update, count in itertools.product(
+            optimizers or ("sgd",), updates or ("replicated",), calls or (1,)
         )
+    ]
 
 
 def _read_batch_sizes(file: SuiteFile, node: Node) -> tuple[int, ...]:

@@ -107,13 +107,14 @@ class SuiteFile:
 
     def read_switches(self, node: Node, what: str) -> tuple[bool, ...]:
         """A list of true and false."""
-        switches = []
-        for item in self.read_list(node, what):
-            value = self._read_scalar(item, what)
-            if not isinstance(value, bool):
-                raise self.error(item, f"{what}: {_describe(item)} is neither true nor false")
-            switches.append(value)
-        return tuple(switches)
+        return tuple(self.read_switch(item, what) for item in self.read_list(node, what))
+
+    def read_switch(self, node: Node, what: str) -> bool:
+        """true or false."""
+        value = self._read_scalar(node, what)
+        if not isinstance(value, bool):
+            raise self.error(node, f"{what}: {_describe(node)} is neither true nor false")
+        return value
 
     def read_number(self, node: Node, what: str) -> int | float:
         """One number."""

@@ -5,6 +5,7 @@ Standard output belongs to whoever prints there (images, libraries), so nothing 
 
 import faulthandler
 import json
+import math
 import os
 import platform
 import resource
@@ -12,12 +13,13 @@ import signal
 import sys
 import time
 import traceback
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any, Dict, List, Optional
 
 from payload.cell import Cell
-from payload.environment import choose_threads, list_recorded
+from payload.environment import list_recorded
 from payload.errors import Unsupported, judge_exception
 from payload.measure import Report, Step, measure
+from payload.placement import find_missing_kernel, judge_multiply_bits, place
 from payload.spec import Rules
 
 _PR_SET_PDEATHSIG = 1
@@ -67,7 +69,9 @@ class PipeReport(Report):
         self._end_s = time.monotonic()
         self._beat(self._end_s)
         if self._every and (len(steps_us) == 1 or len(steps_us) % self._every == 0):
-            self.send("steps", {"steps_us": steps_us[self._shown :], "loss": loss})
+            finite = loss is None or math.isfinite(loss)
+            fields = {"steps_us": steps_us[self._shown :], "loss": loss if finite else None, "finite": finite}
+            self.send("steps", fields)
             self._shown = len(steps_us)
 
     def _beat(self, now_s: float) -> None:
@@ -136,63 +140,65 @@ def _measure(cell: Cell, rules: Rules, report: PipeReport) -> Dict[str, Any]:
     import tensorflow as tf
 
     report.send("tensorflow", {"version": tf.__version__})
-    device, name = _choose_device(tf, cell)
+    placement = place(tf, cell, rules)
     report.enter("build")
     from payload.models.zoo import NETWORKS
+    from payload.precision import count_multiply_bits
     from payload.workload import Workload
 
-    workload = Workload(cell, NETWORKS[cell.model], device)
-    if device.lower() not in workload.device.lower().replace("device:", ""):
-        raise Unsupported("wrong_device", "TensorFlow put the model on %s and not on %s." % (workload.device, device))
-    result = measure(report.count(workload.step), rules, report)
+    bits = None
+    if cell.precision in ("fp32", "tf32"):
+        bits = count_multiply_bits(placement.devices[0])
+        judge_multiply_bits(cell, bits)
+    workload = Workload(cell, NETWORKS[cell.model], *placement.devices, compat=rules.compat)
+    _check_placed(placement.devices, workload.placed)
+    if NETWORKS[cell.model].classes is None:
+        report.send("activations", {"shapes": workload.activations})
+    result = _take_steps(tf, report.count(workload.step), cell, rules, report)
     report.close_window()
     workload.check_output()
-    images = cell.batch_size * cell.devices
-    timing = result["timing"]
-    result["throughput"] = {
-        "images_per_s": images / max(timing["quantiles_us"]["p50"], 1.0) * 1e6,
-        "images_per_s_total": images * timing["steps"] / max(timing["total_s"], 1e-6),
+    result["throughput"] = _compute_throughput(cell, result["timing"])
+    result["execution"] = {
+        "intra_threads": placement.threads["intra"],
+        "inter_threads": placement.threads["inter"],
+        "tf32_allowed": placement.tf32_allowed,
+        "multiply_bits": bits,
+        "reduction": workload.reduction,
+        "compat": rules.compat,
     }
-    result.update(workload=workload.facts, device_name=name, memory=_read_memory(tf, cell))
+    result.update(workload=workload.facts, device_name=placement.name, memory=_read_memory(tf, cell))
     result.update(status="ok", stage="done", reason=None, message=None)
     return result
 
 
-def _choose_device(tf: Any, cell: Cell) -> Tuple[str, str]:
-    """(TensorFlow's name for placing, name for people). Raises Unsupported when it is not there: never another one."""
-    threads = choose_threads(cell)
-    tf.config.threading.set_intra_op_parallelism_threads(threads["intra"])
-    tf.config.threading.set_inter_op_parallelism_threads(threads["inter"])
-    # As the reference: what has no kernel on the device may go elsewhere. Where the model is, is checked.
-    tf.config.set_soft_device_placement(True)
-    tf32 = getattr(tf.config.experimental, "enable_tensor_float_32_execution", None)
-    if tf32 is not None:
-        tf32(False)
-    if cell.device == "cpu":
-        return "/CPU:0", "CPU:0"
-    gpus = tf.config.list_physical_devices("GPU")
-    if not gpus:
-        raise Unsupported("no_gpu", _explain_missing_gpu(tf))
-    if len(gpus) < cell.devices:
-        raise Unsupported(
-            "gpus_missing",
-            "TensorFlow sees %d GPUs, and the cell asks for %d: run nvidia-smi on the host, and check fleet_devices."
-            % (len(gpus), cell.devices),
-        )
-    if cell.devices > 1:
-        raise Unsupported("devices_not_available", "This payload measures one GPU at a time; use devices: 1.")
-    tf.config.set_visible_devices(gpus[:1], "GPU")
-    details = tf.config.experimental.get_device_details(gpus[0])
-    return "/GPU:0", ("GPU:0 %s" % details.get("device_name", "")).strip()
+def _take_steps(tf: Any, step: Step, cell: Cell, rules: Rules, report: PipeReport) -> Dict[str, Any]:
+    """`payload.measure.measure`, with the operation named that the precision has no kernel of."""
+    try:
+        return measure(step, rules, report)
+    except Exception as error:
+        missing = find_missing_kernel(str(error))
+        if missing is None:
+            raise
+        message = "TensorFlow %s has no kernel of %s in %s on a %s here: use fp32."
+        detail = (tf.__version__, missing, cell.precision, cell.device.upper())
+        raise Unsupported("no_kernel", message % detail) from error
 
 
-def _explain_missing_gpu(tf: Any) -> str:
-    if not tf.test.is_built_with_gpu_support():
-        return "The cell asks for a GPU, and this TensorFlow is built for CPUs only: use an image with GPU support."
-    return (
-        "The cell asks for a GPU, and TensorFlow sees none: run nvidia-smi on the host, check that the container gets "
-        "the GPU (--gpus) and that the driver is new enough for the image; the output's end says which library failed."
-    )
+def _check_placed(wanted: List[str], placed: List[str]) -> None:
+    for device, found in zip(wanted, placed):
+        if device.lower() not in found.lower().replace("device:", ""):
+            raise Unsupported("wrong_device", "TensorFlow put the model on %s and not on %s." % (found, device))
+
+
+def _compute_throughput(cell: Cell, timing: Dict[str, Any]) -> Dict[str, Any]:
+    """Images per second: by the median of the counted steps, and by the wall time of all timed ones."""
+    images = cell.batch_size * cell.devices * cell.steps_per_call
+    speed = images / max(timing["quantiles_us"]["p50"], 1.0) * 1e6
+    return {
+        "images_per_s": speed,
+        "images_per_s_per_device": speed / cell.devices,
+        "images_per_s_total": images * timing["steps"] / max(timing["total_s"], 1e-6),
+    }
 
 
 def _read_memory(tf: Any, cell: Cell) -> Dict[str, Any]:
@@ -203,7 +209,9 @@ def _read_memory(tf: Any, cell: Cell) -> Dict[str, Any]:
     if ask is None:
         reason = "TensorFlow %s cannot tell; 2.5 and newer can." % tf.__version__
         return {"peak_bytes": None, "source": None, "reason": reason}
-    return {"peak_bytes": int(ask("GPU:0")["peak"]), "source": "device", "reason": None}
+    # Of the fullest device: it is the one that would run out first.
+    peak = max(int(ask("GPU:%d" % i)["peak"]) for i in range(cell.devices))
+    return {"peak_bytes": peak, "source": "device", "reason": None}
 
 
 def _describe_software() -> Dict[str, Any]:

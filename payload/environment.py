@@ -5,6 +5,7 @@ from typing import Dict
 
 from payload.cell import Cell
 from payload.cgroup import count_cpus
+from payload.spec import Rules
 
 _RECORDED = ("TF_", "XLA_FLAGS", "NCCL_", "OMP_", "NVIDIA_", "CUDA_")
 """Beginnings of the names that are written into the host's document. No others: there may be secrets in them."""
@@ -39,8 +40,12 @@ _GPU = {
 def make_environment(cell: Cell) -> Dict[str, str]:
     """The whole environment of the child that measures this cell."""
     environment = {k: v for k, v in os.environ.items() if k not in _REMOVED}
-    # Without this, TensorFlow from 2.4 on multiplies float32 in TF32 on an Ampere or newer GPU.
-    environment["NVIDIA_TF32_OVERRIDE"] = "0"
+    if cell.precision == "tf32":
+        # Unset leaves the choice to TensorFlow, which is told by its own switch.
+        environment.pop("NVIDIA_TF32_OVERRIDE", None)
+    else:
+        # Without this, TensorFlow from 2.4 on multiplies float32 in TF32 on an Ampere or newer GPU.
+        environment["NVIDIA_TF32_OVERRIDE"] = "0"
     if cell.device == "gpu":
         environment.update(_GPU)
     else:
@@ -48,16 +53,15 @@ def make_environment(cell: Cell) -> Dict[str, str]:
     return environment
 
 
-def choose_threads(cell: Cell) -> Dict[str, int]:
+def choose_threads(cell: Cell, rules: Rules) -> Dict[str, int]:
     """How many threads TensorFlow uses within an operation (`intra`) and for operations side by side (`inter`).
 
-    On a CPU: as many as the process may really use, where TensorFlow would take the machine's. On a GPU: as the
-    reference.
+    What the rules say, if they do. Otherwise on a CPU: as many as the process may really use, where TensorFlow would
+    take the machine's. On a GPU: as the reference.
     """
     cpus = count_cpus()
-    if cell.device == "gpu":
-        return {"intra": 1, "inter": max(1, cpus - 2 * cell.devices)}
-    return {"intra": cpus, "inter": cpus}
+    intra, inter = (1, max(1, cpus - 2 * cell.devices)) if cell.device == "gpu" else (cpus, cpus)
+    return {"intra": rules.intra_threads or intra, "inter": rules.inter_threads or inter}
 
 
 def list_recorded() -> Dict[str, str]:

@@ -2,25 +2,33 @@
 
 import json
 import math
-from typing import Any, Dict, List, NamedTuple, Set
+from typing import Any, Dict, FrozenSet, List, NamedTuple, Set
 
-from payload.cell import DATA_FORMATS, DEVICES, PHASES, PRECISIONS, Cell
+from payload.cell import DATA_FORMATS, DEVICES, OPTIMIZERS, PHASES, PRECISIONS, VARIABLE_UPDATES, Cell
 from payload.search import AUTO
 
 SCHEMA = "fleet.spec/1"
 
-Rules = NamedTuple(
-    "Rules",
-    [
-        ("warmup_steps", int),
-        ("warmup_s", float),
-        ("steps", int),
-        ("min_s", float),
-        ("max_s", float),
-        ("cell_timeout_s", float),
-    ],
-)
-"""How each cell is measured; the controller's words and units."""
+
+class Rules(NamedTuple):
+    """How each cell is measured; the controller's words and units."""
+
+    warmup_steps: int
+    warmup_s: float
+    steps: int
+    min_s: float
+    max_s: float
+    cell_timeout_s: float
+    ci_target: float = 0.0
+    """Timed steps go on until half the 95 % interval of their median is at most this part of it; 0: do not ask."""
+    compat: bool = False
+    """As tf_cnn_benchmarks to the letter: its learning rates, with which some losses become NaN (allowed then),
+    gradients of several devices added up and not averaged, and exactly so many steps."""
+    intra_threads: int = 0
+    """Threads within an operation; 0: chosen by the payload."""
+    inter_threads: int = 0
+    """Threads for operations side by side; 0: chosen by the payload."""
+
 
 Identity = NamedTuple("Identity", [("run_id", str), ("job_id", str), ("alias", str), ("payload_sha256", str)])
 """Whose job this is."""
@@ -66,24 +74,36 @@ def _parse(document: Any) -> Spec:
 
 def parse_rules(value: Any) -> Rules:
     """Check the measuring rules. Raises BadSpec."""
-    _check_keys(value, set(Rules._fields), "rules")
+    _check_keys(value, set(Rules._fields), "rules", frozenset(Rules._field_defaults))
+    value = dict(Rules._field_defaults, **value)
     for key, least in (("warmup_steps", 1), ("steps", 2)):
         _check(_is_whole(value[key]) and value[key] >= least, "rules." + key, "a whole number from %d" % least)
-    for key in ("warmup_s", "min_s"):
+    for key in ("warmup_s", "min_s", "ci_target"):
         _check(_is_number(value[key]) and value[key] >= 0, "rules." + key, "a number from 0")
     for key in ("max_s", "cell_timeout_s"):
         _check(_is_number(value[key]) and value[key] > 0, "rules." + key, "a number above 0")
+    for key in ("intra_threads", "inter_threads"):
+        _check(_is_whole(value[key]) and value[key] >= 0, "rules." + key, "a whole number from 0")
+    _check(isinstance(value["compat"], bool), "rules.compat", "true or false")
     return Rules(**value)
 
 
 def parse_cell(value: Any, where: str) -> Cell:
     """Check one cell. `where` names it in the error. Raises BadSpec."""
-    _check_keys(value, set(Cell._fields), where)
+    _check_keys(value, set(Cell._fields), where, frozenset(Cell._field_defaults))
+    value = dict(Cell._field_defaults, **value)
     _check(isinstance(value["model"], str), where + ".model", "a text")
-    choices = {"phase": PHASES, "precision": PRECISIONS, "device": DEVICES, "data_format": DATA_FORMATS}
+    choices = {
+        "phase": PHASES,
+        "precision": PRECISIONS,
+        "device": DEVICES,
+        "data_format": DATA_FORMATS,
+        "optimizer": OPTIMIZERS,
+        "variable_update": VARIABLE_UPDATES,
+    }
     for key in sorted(choices):
         _check(value[key] in choices[key], "%s.%s" % (where, key), "one of " + ", ".join(choices[key]))
-    for key, least in (("batch_size", AUTO), ("devices", 1)):
+    for key, least in (("batch_size", AUTO), ("devices", 1), ("steps_per_call", 1)):
         _check(_is_whole(value[key]) and value[key] >= least, "%s.%s" % (where, key), "a whole number from %d" % least)
     _check(isinstance(value["xla"], bool), where + ".xla", "true or false")
     return Cell(**value)
@@ -107,9 +127,10 @@ def _check(good: bool, where: str, wanted: str) -> None:
         raise BadSpec("%s must be %s." % (where, wanted))
 
 
-def _check_keys(value: Any, keys: Set[str], where: str) -> None:
+def _check_keys(value: Any, keys: Set[str], where: str, optional: FrozenSet[str] = frozenset()) -> None:
+    """`optional`: keys that an older controller does not write."""
     _check(isinstance(value, dict), where, "an object")
     for key in sorted(set(value) - keys):
         raise BadSpec("%s has a key %r that this payload does not know." % (where, key))
-    for key in sorted(keys - set(value)):
+    for key in sorted(keys - optional - set(value)):
         raise BadSpec("%s lacks the key %r." % (where, key))

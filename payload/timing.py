@@ -33,30 +33,39 @@ def find_median(values: Sequence[float]) -> float:
     return _find_quantile(sorted(values), 50)
 
 
-def summarise(warmup_steps: int, warmup_s: float, steps_us: Sequence[int], total_s: float) -> Dict[str, Any]:
-    """The `timing` of a result document. At least two steps, all of them in the order they were taken."""
-    ordered = sorted(steps_us)
+def summarise(
+    warmup_steps: int, warmup_s: float, steps_us: Sequence[int], total_s: float, dropped_steps: int = 0
+) -> Dict[str, Any]:
+    """The `timing` of a result document.
+
+    Args:
+        steps_us: all timed steps in the order they were taken.
+        dropped_steps: so many of the first count as warm-up after all; at least two are left.
+    """
+    counted = steps_us[dropped_steps:]
+    ordered = sorted(counted)
     mean = sum(ordered) / float(len(ordered))
     median = _find_quantile(ordered, 50)
-    half = len(steps_us) // 2
-    ratio = find_median(steps_us[half:]) / max(find_median(steps_us[:half]), 1.0)
+    half = len(counted) // 2
+    ratio = find_median(counted[half:]) / max(find_median(counted[:half]), 1.0)
     return {
         "warmup_steps": warmup_steps,
         "warmup_s": round(warmup_s, 6),
         "steps": len(steps_us),
+        "dropped_steps": dropped_steps,
         "total_s": round(total_s, 6),
         "steps_us": encode_steps(steps_us),
         "quantiles_us": {"p%02d" % q: _find_quantile(ordered, q) for q in _QUANTILES},
         "mean_us": mean,
         "sd_us": (sum((t - mean) ** 2 for t in ordered) / len(ordered)) ** 0.5,
         "mad_us": find_median([abs(t - median) for t in ordered]),
-        "ci95_us": estimate_interval(steps_us),
+        "ci95_us": estimate_interval(counted),
         "halves_ratio": ratio,
         "steady": abs(ratio - 1.0) <= 0.01,
     }
 
 
-def estimate_interval(steps_us: Sequence[int]) -> Tuple[float, float]:
+def estimate_interval(steps_us: Sequence[int], resamples: int = _RESAMPLES) -> Tuple[float, float]:
     """95 % interval of the median, in microseconds: bootstrap of blocks of √n neighbours, seeded.
 
     Blocks, because neighbouring steps resemble each other: single steps would give an interval far too narrow.
@@ -69,7 +78,7 @@ def estimate_interval(steps_us: Sequence[int]) -> Tuple[float, float]:
     blocks = -(-n // block)
     random = numpy.random.RandomState(_SEED)
     # Fewer resamples of very long series: their interval is narrow anyhow, and the time is better spent measuring.
-    medians = numpy.empty(max(200, min(_RESAMPLES, 20000000 // n)))
+    medians = numpy.empty(max(200, min(resamples, 20000000 // n)))
     offsets = numpy.arange(block)
     for i in range(len(medians)):
         starts = random.randint(0, n - block + 1, size=blocks)

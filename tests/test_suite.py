@@ -66,10 +66,32 @@ def test_matrix_expands_in_order_with_the_data_format_of_the_device(tmp_path: Pa
     ]
 
 
+def test_variants_of_training_are_cells_of_their_own(tmp_path: Path) -> None:
+    path = write(
+        tmp_path,
+        "- {models: [resnet50], batch_sizes: [2], optimizers: [sgd, adam], steps_per_call: [1, 10], on: [cpu]}\n"
+        "- models: [resnet50]\n  batch_sizes: [64]\n  devices: [2]\n  xla: [false, true]\n"
+        "  variable_updates: [replicated, independent]\n  on: [gpu]\n",
+    )
+    assert [c.id for c in load_suite(path, MODELS).cells] == [
+        "resnet50/train/fp32/b2/cpu1/nhwc",
+        "resnet50/train/fp32/b2/cpu1/nhwc/steps10",
+        "resnet50/train/fp32/b2/cpu1/nhwc/adam",
+        "resnet50/train/fp32/b2/cpu1/nhwc/adam/steps10",
+        "resnet50/train/fp32/b64/gpu2/nchw",
+        "resnet50/train/fp32/b64/gpu2/nchw/xla",
+        "resnet50/train/fp32/b64/gpu2/nchw/independent",
+        "resnet50/train/fp32/b64/gpu2/nchw/xla/independent",
+    ]
+
+
 def test_rules_are_the_defaults_with_what_the_file_says_on_top(tmp_path: Path) -> None:
     head = "name: mine\nrules: {steps: 7, max_s: 1.5}\n"
     suite = load_suite(write(tmp_path, "- {models: [alexnet], batch_sizes: [1], on: [cpu]}\n", head), MODELS)
     assert suite.rules == Rules(steps=7, max_s=1.5)
+    head = "name: mine\nrules: {ci_target: 0.005, compat: true, intra_threads: 4}\n"
+    suite = load_suite(write(tmp_path, "- {models: [alexnet], batch_sizes: [1], on: [cpu]}\n", head), MODELS)
+    assert suite.rules == Rules(ci_target=0.005, compat=True, intra_threads=4)
 
 
 def test_auto_leaves_the_batch_size_open(tmp_path: Path) -> None:
@@ -80,6 +102,7 @@ def test_auto_leaves_the_batch_size_open(tmp_path: Path) -> None:
 
 
 GOOD = "- {models: [alexnet], batch_sizes: [1], on: [cpu]}\n"
+TRAIN = "- models: [alexnet]\n  batch_sizes: [1]\n  on: [gpu]\n"
 
 
 @pytest.mark.parametrize(
@@ -92,6 +115,8 @@ GOOD = "- {models: [alexnet], batch_sizes: [1], on: [cpu]}\n"
         ("name: mine\nrules: {steps: '3'}\n", GOOD, 2, "steps is a number, not a text ('3')"),
         ("name: mine\nrules: {min_s: 9, max_s: 3}\n", GOOD, 2, "min_s (9) is more than max_s (3)"),
         ("name: mine\nrules:\n", GOOD, 2, "rules is a mapping"),
+        ("name: mine\nrules: {compat: 1}\n", GOOD, 2, "compat: a number ('1') is neither true nor false"),
+        ("name: mine\nrules: {ci_target: 1}\n", GOOD, 2, "ci_target: input should be less than 1, not 1"),
         ("name: a b\n", GOOD, 1, "'a b' may have only"),
         ("name:\n", GOOD, 1, "name is a text, not nothing"),
         ("name: [a]\n", GOOD, 1, "a list stands where one value belongs"),
@@ -112,6 +137,12 @@ GOOD = "- {models: [alexnet], batch_sizes: [1], on: [cpu]}\n"
         ("name: mine\n", "- {models: [alexnet], on: [cpu], batch_sizes: [1], devices: [2]}\n", 3, "CPU host is one"),
         ("name: mine\n", "- {models: [alexnet], on: [gpu], batch_sizes: [1], precisions: [fp8]}\n", 3, "'fp8'"),
         ("name: mine\n", "- {models: [alexnet_conv], on: [cpu], batch_sizes: [1]}\n", 3, "alexnet_conv has no train"),
+        ("name: mine\n", TRAIN + "  optimizers: [lion]\n", 6, "'lion'"),
+        ("name: mine\n", TRAIN + "  phases: [train, forward]\n  optimizers: [adam]\n", 7, "only training has one"),
+        ("name: mine\n", TRAIN + "  variable_updates: [independent]\n", 6, "several devices exchanges anything"),
+        ("name: mine\n", TRAIN + "  devices: [1, 2]\n  variable_updates: [independent]\n", 7, "several devices"),
+        ("name: mine\n", TRAIN + "  devices: [2]\n  steps_per_call: [1, 2]\n", 7, "one device takes several"),
+        ("name: mine\n", TRAIN + "  steps_per_call: [0]\n", 6, "from 1 to 10000"),
         ("name: mine\n", "- [a]\n", 3, "an entry of cells is a mapping"),
         ("name: mine\n", "  {a\n", 4, "this is not YAML"),
     ],

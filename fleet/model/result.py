@@ -71,12 +71,18 @@ class CellStatus(StrEnum):
 
 
 class Timing(Record):
-    """Step times of a cell. Microseconds of wall time, one entry a timed step."""
+    """Step times of a cell. Microseconds of wall time, one entry a timed step.
+
+    Where a cell takes several steps a call, a step here is one call.
+    """
 
     warmup_steps: int
     warmup_s: float
     """Import and build not counted, tracing counted."""
     steps: int
+    dropped_steps: int = 0
+    """So many of the first timed steps turned out to be warm-up still. They are in `steps`, `total_s` and `steps_us`;
+    all figures below those are of the others."""
     total_s: float
     """Wall time of all timed steps, what lies between them included."""
     steps_us: str
@@ -93,6 +99,12 @@ class Timing(Record):
     """Median of the second half ÷ median of the first."""
     steady: bool
     """The halves' medians differ by at most 1 %."""
+    ended_by: Literal["rules", "max_s"] | None = None
+    """Whether the steps, seconds and certainty that the rules ask for were reached, or the time was up before."""
+    cpu_s: float | None = None
+    """Processor time of the process and all its threads during the timed steps."""
+    load1: float | None = None
+    """Load average of the machine over the last minute, at the end."""
 
 
 class Throughput(Record):
@@ -102,13 +114,15 @@ class Throughput(Record):
     """Global batch ÷ median step time: the headline."""
     images_per_s_total: float
     """Images of all timed steps ÷ total_s: what `tf_cnn_benchmarks` calls total images/sec."""
+    images_per_s_per_device: float | None = None
+    """images_per_s ÷ devices: they all wait for the slowest at the end of a step."""
 
 
 class Loss(Record):
     first: float | None = None
     last: float | None = None
     finite: bool | None = None
-    """None: the phase has no loss."""
+    """None: the phase has no loss. False in a cell that is ok: the rules allowed it (`compat`)."""
 
 
 class Workload(Record):
@@ -118,6 +132,24 @@ class Workload(Record):
     parameters: int
     forward_flops: int | None = None
     """Of one image; 2 × multiply-adds."""
+
+
+class Execution(Record):
+    """How TensorFlow was set for the cell."""
+
+    intra_threads: int
+    """Threads within an operation."""
+    inter_threads: int
+    """Threads for operations side by side."""
+    tf32_allowed: bool | None = None
+    """TensorFlow's own word; None: this version has none."""
+    multiply_bits: int | None = None
+    """Bits after the point that survived a float32 matrix product on the device: 23; 10 is TF32. None: not asked,
+    because the precision is another."""
+    reduction: str | None = None
+    """How gradients were summed up over the devices: `nccl` or `copy`; None: they were not."""
+    compat: bool = False
+    """Measured as tf_cnn_benchmarks does to the letter: see the rule of this name."""
 
 
 class Memory(Record):
@@ -195,6 +227,7 @@ class CellResult(Record):
     """Where the cell's `batch_size` is 0."""
     telemetry: Telemetry | None = None
     """None: no step was timed."""
+    execution: Execution | None = None
     device_name: str | None = None
     """What TensorFlow calls the device it measured on."""
     log_tail: str | None = None

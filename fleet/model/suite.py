@@ -12,6 +12,8 @@ Phase = Literal["train", "forward", "forward_backward"]
 Precision = Literal["fp32", "tf32", "fp16", "bf16"]
 DataFormat = Literal["NHWC", "NCHW"]
 Device = Literal["cpu", "gpu"]
+Optimizer = Literal["sgd", "momentum", "rmsprop", "adam"]
+VariableUpdate = Literal["replicated", "independent"]
 
 
 class Cell(Noun):
@@ -27,12 +29,28 @@ class Cell(Noun):
     """How many devices take part; each gets `batch_size` images a step."""
     data_format: DataFormat = "NHWC"
     xla: bool = False
+    optimizer: Optimizer = "sgd"
+    variable_update: VariableUpdate = "replicated"
+    """What several devices do with their gradients: `replicated` reduces them, `independent` exchanges nothing, which
+    is the ceiling."""
+    steps_per_call: int = Field(default=1, ge=1, le=10_000)
+    """Training steps in one call of the TensorFlow function; what is timed is the call."""
 
     @property
     def id(self) -> str:
         """The canonical name, e.g. `resnet50/train/fp32/b32/gpu1/nchw`. Equal cells have equal ids, on every host."""
-        parts = [self.model, self.phase, self.precision, f"b{self.batch_size}", f"{self.device}{self.devices}"]
-        return "/".join([*parts, self.data_format.lower(), *(["xla"] if self.xla else [])])
+        parts = [self.model, self.phase, self.precision, f"b{self.batch_size or 'auto'}", f"{self.device}{self.devices}"]
+        return "/".join([*parts, self.data_format.lower(), *self.variants])
+
+    @property
+    def variants(self) -> tuple[str, ...]:
+        """What the cell does otherwise than most, one word each; empty for most."""
+        return (
+            *(["xla"] if self.xla else []),
+            *([self.optimizer] if self.optimizer != "sgd" else []),
+            *([self.variable_update] if self.variable_update != "replicated" else []),
+            *([f"steps{self.steps_per_call}"] if self.steps_per_call != 1 else []),
+        )
 
 
 class Rules(Noun):
@@ -51,6 +69,16 @@ class Rules(Noun):
     cell_timeout_s: float = Field(default=600, gt=0)
     """After this long a cell's process is killed: import, build, warm-up and all. So it is when its first step takes
     half of this, or when none is done for a tenth of it (from 10 to 120 s) and twenty times the median."""
+    ci_target: float = Field(default=0, ge=0, lt=1)
+    """Timed steps go on, `max_s` at most, until half the 95 % interval of their median is at most this part of it, e.g.
+    0.005; 0: no such condition."""
+    compat: bool = False
+    """As tf_cnn_benchmarks to the letter: its learning rates, with which some losses become NaN (allowed then),
+    gradients of several devices added up and not averaged, and exactly so many steps."""
+    intra_threads: int = Field(default=0, ge=0, le=10_000)
+    """Threads within an operation; 0: chosen by the payload."""
+    inter_threads: int = Field(default=0, ge=0, le=10_000)
+    """Threads for operations side by side; 0: chosen by the payload."""
 
 
 class Suite(Noun):

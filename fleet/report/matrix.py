@@ -46,7 +46,7 @@ def _build_matrix(run: StoredRun, device: Device) -> Matrix | None:
 def _order(cell: Cell) -> tuple[object, ...]:
     """Within a model: phase, then what one compares side by side."""
     phase, precision = _PHASES.index(cell.phase), _PRECISIONS.index(cell.precision)
-    return (phase, precision, cell.devices, cell.batch_size, cell.data_format, cell.xla)
+    return (phase, precision, cell.devices, cell.batch_size, cell.data_format, cell.variants)
 
 
 def _build_row(cell: Cell, hosts: Sequence[HostPlan], run: StoredRun, groups: Sequence[HardwareGroup]) -> Row:

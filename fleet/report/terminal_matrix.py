@@ -25,7 +25,7 @@ _PARAMETERS: tuple[tuple[str, Callable[[Cell], str], bool], ...] = (
     ("batch", lambda cell: str(cell.batch_size or "auto"), True),
     ("devices", lambda cell: f"{cell.devices} {cell.device.upper()}", True),
     ("format", lambda cell: cell.data_format, False),
-    ("XLA", lambda cell: "on" if cell.xla else "off", False),
+    ("variant", lambda cell: ", ".join(cell.variants), False),
 )
 """Head, what it says of a cell, and whether it is a number."""
 
@@ -62,8 +62,8 @@ def _split_parameters(matrix: Matrix, ink: Ink) -> tuple[list[Column], list[str]
             keys.append(Column(ink.text(head), cells, "right" if number else "left", widest=22))
         elif head == "batch":
             shared.append(f"batch {values[0]} per device")
-        elif head != "XLA" or values[0] == "on":
-            shared.append(values[0] if head != "XLA" else "XLA")
+        elif values[0]:
+            shared.append(values[0])
     return keys, shared
 
 

@@ -17,6 +17,7 @@ from fleet.bundle import build_bundle
 from fleet.model.suite import ModelInfo
 from payload.catalog import read_catalog
 from payload.errors import judge_death, judge_exception
+from payload.spec import describe, read_spec
 from tests.payload import bench
 
 
@@ -48,6 +49,51 @@ def test_by_hand_it_prints_the_lines_people_know(archive: Path, mode: str) -> No
 
 
 @pytest.mark.needs("tensorflow")
+def test_by_hand_the_classic_timing_is_printed_as_it_was(archive: Path) -> None:
+    flags = ["--model=alexnet_conv", "--device=cpu", "--batch_size=2", "--num_batches=12", "--num_warmup_batches=2"]
+    done = bench.run_payload(*flags, payload=[sys.executable, archive])
+    assert (done.returncode, done.stderr) == (0, "")
+    lines = done.stdout.splitlines()
+    published = {
+        "conv1": [2, 56, 56, 64],
+        "pool1": [2, 27, 27, 64],
+        "conv2": [2, 27, 27, 192],
+        "pool2": [2, 13, 13, 192],
+        "conv3": [2, 13, 13, 384],
+        "conv4": [2, 13, 13, 256],
+        "conv5": [2, 13, 13, 256],
+        "pool5": [2, 6, 6, 256],
+    }
+    assert lines[:8] == [f"{name:<6} {shape}" for name, shape in published.items()]
+    steps, result = (
+        r"step 0, duration = \d+\.\d{3}\nstep 9, duration = \d+\.\d{3}\n",
+        r" across 12 steps, (\S+) \+/- \S+ sec / batch",
+    )
+    found = re.fullmatch(f"{steps}Forward{result}\n{steps}Forward-backward{result}", "\n".join(lines[8:]))
+    assert found and 0 < float(found[1]) < float(found[2])
+    # Only forward, if so asked.
+    done = bench.run_payload(*flags, "--forward_only", payload=[sys.executable, archive])
+    assert "Forward across" in done.stdout and "Forward-backward" not in done.stdout
+
+
+@pytest.mark.needs("tensorflow")
+def test_by_hand_what_is_out_of_the_ordinary_is_said(archive: Path) -> None:
+    flags = ["--model=alexnet", "--device=cpu", "--batch_size=2", "--num_batches=10", "--num_warmup_batches=6"]
+    flags += ["--num_gpus=2", "--optimizer=momentum", "--variable_update=independent", "--compat", "--precision=bf16"]
+    done = bench.run_payload(*flags, payload=[sys.executable, archive])
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "Batch size:  4 global\n             2 per device\n" in done.stdout
+    assert "Devices:     ['/cpu:0', '/cpu:1'] (logical, on the same cores)\n" in done.stdout
+    assert "Precision:   bf16\nOptimizer:   momentum\nVariables:   independent\n====" in done.stdout
+    # The reference's learning rate: the loss is none after a few steps, and the reference goes on too.
+    assert re.search(r"^10\timages/sec: \S+ \+/- \S+ \(jitter = \S+\)\tnan$", done.stdout, re.M)
+    flags = ["--model=alexnet", "--device=cpu", "--batch_size=1", "--num_batches=2", "--num_warmup_batches=1"]
+    done = bench.run_payload(*flags, "--xla", "--steps_per_call=2", payload=[sys.executable, archive])
+    assert done.returncode == 0
+    assert "XLA:         on\nA step is:   2 steps in one call\n====" in done.stdout
+
+
+@pytest.mark.needs("tensorflow")
 def test_by_hand_without_a_gpu_it_says_so(archive: Path) -> None:
     done = bench.run_payload("--model=alexnet", "--use_fp16", payload=[sys.executable, archive])
     assert done.returncode == 1
@@ -62,6 +108,7 @@ def test_by_hand_without_a_gpu_it_says_so(archive: Path) -> None:
         ([], "say what to measure: --model NAME"),
         (["--model=alexnet", "--batch_size=0"], "argument --batch_size: invalid"),
         (["--model=alexnet", "--device=tpu"], "argument --device: invalid choice"),
+        (["--model=alexnet", "--optimizer=lion"], "argument --optimizer: invalid choice"),
         (["run", "spec.json"], "required: --out"),
     ],
 )
@@ -105,6 +152,11 @@ BAD_SPECS: list[tuple[dict[str, Any], str]] = [
     ({"rules": {**bench.QUICK.model_dump(), "laps": 3}}, "rules has a key 'laps' that this payload does not know."),
     ({"cells": [{**bench.FAST.model_dump(), "device": "tpu"}]}, "cells[0].device must be one of cpu, gpu."),
     ({"cells": [{**bench.FAST.model_dump(), "phase": ["train"]}]}, "cells[0].phase must be one of"),
+    ({"cells": [{**bench.FAST.model_dump(), "optimizer": "lion"}]}, "cells[0].optimizer must be one of sgd, momentum"),
+    ({"cells": [{**bench.FAST.model_dump(), "steps_per_call": 0}]}, "cells[0].steps_per_call must be a whole number"),
+    ({"rules": {**bench.QUICK.model_dump(), "ci_target": -1}}, "rules.ci_target must be a number from 0."),
+    ({"rules": {**bench.QUICK.model_dump(), "compat": 1}}, "rules.compat must be true or false."),
+    ({"rules": {**bench.QUICK.model_dump(), "intra_threads": 1.5}}, "rules.intra_threads must be a whole number"),
     ({"extra": 1}, "the document has a key 'extra' that this payload does not know."),
 ]
 
@@ -116,6 +168,17 @@ def test_a_bad_spec_is_one_sentence(tmp_path: Path, changes: dict[str, Any], sai
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith(f"{spec}: {said}") and done.stderr.count("\n") == 1
     assert not (tmp_path / "out").exists()
+
+
+def test_a_spec_of_an_older_controller_is_understood(tmp_path: Path) -> None:
+    cell, rules = bench.FAST.model_dump(), bench.QUICK.model_dump()
+    for key in ("optimizer", "variable_update", "steps_per_call"):
+        del cell[key]
+    for key in ("ci_target", "compat", "intra_threads", "inter_threads"):
+        del rules[key]
+    spec = read_spec(str(bench.write_spec(tmp_path, [bench.FAST], changes={"cells": [cell], "rules": rules})))
+    assert describe(spec.cells[0]) == bench.FAST.model_dump()
+    assert describe(spec.rules) == bench.QUICK.model_dump()
 
 
 @pytest.mark.parametrize("content", [b"{", b"\xff\xfe", b"[]", b'{"a": NaN}', None])

@@ -86,6 +86,28 @@ def test_the_oldest_tensorflow_measures_every_model(tensorflow23: str, tmp_path:
     assert (software.tensorflow, (software.python or "")[:3]) == ("2.3.1", "3.6")
 
 
+@pytest.mark.timeout(1200)
+@pytest.mark.needs("tensorflow")
+def test_the_oldest_tensorflow_has_all_but_bfloat16(tensorflow23: str, tmp_path: Path) -> None:
+    archive = tmp_path / "fleet-payload.pyz"
+    archive.write_bytes(build_bundle().data)
+    planned = [
+        Cell(model="resnet50", precision="bf16", batch_size=2),
+        Cell(model="alexnet", xla=True, batch_size=1),
+        Cell(model="alexnet", optimizer="adam", batch_size=1),
+        Cell(model="alexnet", steps_per_call=2, batch_size=1),
+        Cell(model="alexnet", devices=2, batch_size=1),
+        Cell(model="alexnet", devices=2, variable_update="independent", batch_size=1),
+    ]
+    spec = bench.write_spec(tmp_path, planned)
+    done = bench.run_payload("run", spec, "--out", tmp_path / "out", payload=[tensorflow23, archive], env=_clean_env())
+    assert (done.returncode, done.stderr) == (0, "")
+    refused, *cells = bench.read_cells(tmp_path / "out")
+    assert (refused.status, refused.reason, refused.failed) == ("unsupported", "no_kernel", False)
+    assert "Reciprocal" in (refused.message or "")
+    assert [(c.status, c.message) for c in cells] == [("ok", None)] * len(cells)
+
+
 def _clean_env() -> dict[str, str]:
     """Nothing of this interpreter's environment that another one would stumble over."""
     return {**os.environ, "PYTHONPATH": "", "VIRTUAL_ENV": sys.prefix}

@@ -29,10 +29,10 @@ MEASURED = (
 REFUSED = {
     Cell(model="alexnet", device="gpu", data_format="NCHW", batch_size=2): "no_gpu",
     Cell(model="alexnet", device="gpu", devices=2, batch_size=2): "no_gpu",
-    Cell(model="alexnet", devices=2, batch_size=2): "devices_not_available",
-    Cell(model="alexnet", precision="bf16", batch_size=2): "precision_not_available",
     Cell(model="alexnet", precision="tf32", batch_size=2): "precision_not_available",
-    Cell(model="alexnet", xla=True, batch_size=2): "xla_not_available",
+    Cell(model="alexnet", phase="forward", optimizer="adam", batch_size=2): "optimizer_not_available",
+    Cell(model="alexnet", variable_update="independent", batch_size=2): "variable_update_not_available",
+    Cell(model="alexnet", devices=2, steps_per_call=2, batch_size=2): "steps_per_call_not_available",
     Cell(model="alexnet", data_format="NCHW", batch_size=2): "nchw_on_cpu",
     Cell(
         model="alexnet_conv", phase="forward", device="gpu", data_format="NCHW", batch_size=2
@@ -86,6 +86,9 @@ def test_what_is_measured_adds_up(cells: list[CellResult]) -> None:
         assert cell.throughput.images_per_s == pytest.approx(batch / timing.quantiles_us["p50"] * 1e6)
         assert cell.throughput.images_per_s_total == pytest.approx(batch * 3 / timing.total_s)
         assert timing.total_s >= timing.mean_us * 3 / 1e6 * 0.999
+        assert (timing.dropped_steps, timing.ended_by) == (0, "rules")
+        assert timing.cpu_s and 0 < timing.cpu_s < timing.total_s * (os.cpu_count() or 1) * 1.1 + 0.05
+        assert timing.load1 and timing.load1 > 0
         assert cell.duration_s > timing.total_s + timing.warmup_s
         # The variables alone take more than their number times four bytes.
         assert cell.memory.peak_bytes and cell.memory.peak_bytes > 4 * cell.workload.parameters

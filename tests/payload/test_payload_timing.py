@@ -12,7 +12,7 @@ import zlib
 import pytest
 
 from fleet.model.result import Timing
-from payload.byhand import format_steps
+from payload.lines import format_steps
 from payload.measure import NotFinite, Report, measure
 from payload.spec import Rules
 from payload.timing import decode_steps, encode_steps, find_median, summarise

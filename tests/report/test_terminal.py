@@ -221,3 +221,14 @@ def test_runs_are_listed(tmp_path: Path) -> None:
     file = io.StringIO()
     render_runs((), Console(file=file, width=80))
     assert "no runs yet" in file.getvalue()
+
+
+def test_cells_that_differ_only_in_a_variant_are_told_apart(tmp_path: Path) -> None:
+    plain = GPU[0]
+    cells = (plain, plain.model_copy(update={"optimizer": "adam", "steps_per_call": 10}))
+    compiled = tuple(cell.model_copy(update={"xla": True}) for cell in cells)
+    text = print_view(build_view(store_run(tmp_path, make_plan({"gpu01": cells}), {"gpu01": Ending(9)})), 100)
+    assert re.search(r"^ *model +variant +gpu01", text, re.M) and "adam, steps10" in text
+    (tmp_path / "xla").mkdir()
+    view = build_view(store_run(tmp_path / "xla", make_plan({"gpu01": compiled[:1]}), {"gpu01": Ending(9)}))
+    assert re.search(r"all cells: .*NCHW, xla$|all cells: .*NHWC, xla$", print_view(view, 100), re.M)

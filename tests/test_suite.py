@@ -96,7 +96,7 @@ def test_rules_are_the_defaults_with_what_the_file_says_on_top(tmp_path: Path) -
 
 def test_auto_leaves_the_batch_size_open(tmp_path: Path) -> None:
     suite = load_suite(write(tmp_path, "- {models: [alexnet], batch_sizes: auto, on: [gpu]}\n"), MODELS)
-    assert [(cell.batch_size, cell.id) for cell in suite.cells] == [(0, "alexnet/train/fp32/b0/gpu1/nchw")]
+    assert [(cell.batch_size, cell.id) for cell in suite.cells] == [(0, "alexnet/train/fp32/bauto/gpu1/nchw")]
     with pytest.raises(ConfigError, match="from 1 to"):
         load_suite(write(tmp_path, "- {models: [alexnet], batch_sizes: [auto], on: [gpu]}\n"), MODELS)
 

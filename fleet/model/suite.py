@@ -39,8 +39,9 @@ class Cell(Noun):
     @property
     def id(self) -> str:
         """The canonical name, e.g. `resnet50/train/fp32/b32/gpu1/nchw`. Equal cells have equal ids, on every host."""
-        parts = [self.model, self.phase, self.precision, f"b{self.batch_size or 'auto'}", f"{self.device}{self.devices}"]
-        return "/".join([*parts, self.data_format.lower(), *self.variants])
+        batch, devices = f"b{self.batch_size or 'auto'}", f"{self.device}{self.devices}"
+        parts = [self.model, self.phase, self.precision, batch, devices, self.data_format.lower()]
+        return "/".join([*parts, *self.variants])
 
     @property
     def variants(self) -> tuple[str, ...]:

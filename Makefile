@@ -22,6 +22,7 @@ help:
 
 demo: $(VENV)/.fleet
 	@$(BIN)/fleet run --inventory inventories/localhost.yaml --suite smoke
+	@echo "fleet is here: $(BIN)/fleet. What next? $(BIN)/fleet --help, and README.md." >&2
 
 # pytest comes last: the last line of `make test` counts the tests.
 test: lint lab

@@ -14,6 +14,7 @@ import yaml
 from yaml import MappingNode, Node, ScalarNode, SequenceNode
 
 from fleet.errors import ConfigError
+from fleet.inventory.documents import suggest_file
 
 MAX_BYTES = 1_000_000
 
@@ -144,7 +145,8 @@ class SuiteFile:
                 data = f.read(MAX_BYTES + 1)
         except OSError as e:
             reason = (e.strerror or str(e)).lower()
-            raise ConfigError(f"the suite cannot be read: {reason}", file=self._path) from e
+            hint = suggest_file(self._path) if isinstance(e, FileNotFoundError) else ""
+            raise ConfigError(f"the suite cannot be read: {reason}", file=self._path, hint=hint) from e
         if len(data) > MAX_BYTES:
             raise ConfigError(f"the suite is larger than {MAX_BYTES} bytes", file=self._path)
         try:

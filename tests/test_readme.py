@@ -13,15 +13,22 @@ from pathlib import Path
 import pytest
 import yaml
 
+from fleet.bundle import read_models
 from fleet.errors import ExitCode
 from fleet.inventory.loader import load_inventory
 from fleet.model.inventory import Settings
+from fleet.model.suite import Rules
+from fleet.suite import list_suites, load_suite
 from tests.conftest import ROOT, LabHosts
 from tests.lab.hosts import LabHost
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 PRIORITY = (130, 75, 1, 2, 6, 3, 4, 5, 0)
-FOR_OTHERS = {"python3 -m pip install .": "installs what is under test; the tests of the wheel do"}
+FOR_OTHERS = {
+    "python3 -m venv ~/.local/share/fleet": "makes an environment in the home",
+    "~/.local/share/fleet/bin/pip install .": "installs what is under test; the tests of the wheel do",
+    "ln -s ~/.local/share/fleet/bin/fleet ~/.local/bin/fleet": "puts a link in the home",
+}
 """Commands that are not run here, and why."""
 
 
@@ -92,8 +99,9 @@ def run_line(line: str, directory: Path, checkout: Path, stdin: str = "") -> sub
 
 
 def prepare_hosts(directory: Path, hosts: list[LabHost], image: str) -> None:
-    """The README's inventory, word for word, and host_vars that lead its hosts to the lab."""
+    """The README's inventory and suite, word for word, and host_vars that lead its hosts to the lab."""
     (directory / "lab.yaml").write_text(find_blocks("yaml")[0])
+    (directory / "mine.yaml").write_text(find_blocks("yaml")[1])
     aliases = [host.alias for host in load_inventory(directory / "lab.yaml").hosts]
     (directory / "host_vars").mkdir()
     for alias, host in zip(aliases, hosts, strict=True):
@@ -154,6 +162,7 @@ def test_the_commands_of_make_are_there(checkout: Path) -> None:
         steps = done.stdout
         if line == "make demo":
             assert "fleet run --inventory inventories/localhost.yaml --suite smoke" in steps
+            assert "fleet is here: .venv/bin/fleet." in steps.splitlines()[-1]
         else:
             assert re.search(r"ruff check.*mypy.*pytest", steps, re.DOTALL)
     assert run_line("make -n pictures", checkout, checkout).returncode == 0
@@ -176,20 +185,20 @@ def test_the_inventories_can_be_planned(checkout: Path, workspace: Path) -> None
 
 def test_commands_and_options_are_those_of_help() -> None:
     known = {name for name in list_commands() if name != "hosts"} | {f"hosts {name}" for name in list_commands("hosts")}
-    helps = {command: show_help(*command.split()) for command in known}
+    helps = {command: show_help(*command.split()) for command in known} | {"": show_help()}
     mentions = [line for line in find_commands() if line.startswith("fleet ")] + re.findall(r"`(fleet [^`]+)`", README)
 
     used = set()
     for mention in mentions:
         words = re.split(r" \||>", mention)[0].split()
-        command = " ".join(words[1:3] if words[1] == "hosts" else words[1:2])
-        assert command in known, mention
+        command = " ".join(words[1:3] if words[1] == "hosts" else [word for word in words[1:2] if word[0] != "-"])
+        assert command in helps, mention
         used.add(command)
         for option in (word for word in words if re.match("--?[a-z]", word)):
             assert re.search(rf"(?<![\w-]){option}(?![\w-])", helps[command]), mention
-    assert used == known
+    assert used == helps.keys()
     ours = re.sub(r"`docker run [^`]*`|`--ipc=host`|`make [^`]*`|--cpuset-cpus", "", README)
-    everything = " ".join([show_help(), *helps.values()])
+    everything = " ".join(helps.values())
     assert set(re.findall(r"--[a-z][a-z-]+", ours)) <= set(re.findall(r"--[a-z][a-z-]+", everything))
     assert set(re.findall(r"`(FLEET_[A-Z]+)`", README)) == set(re.findall(r"FLEET_[A-Z]+", everything))
 
@@ -199,6 +208,23 @@ def test_every_setting_is_in_the_table_with_its_default() -> None:
 
     expected = json.loads(Settings().model_dump_json())
     assert shown == {f"fleet_{name}": default for name, default in expected.items()}
+
+
+def test_every_rule_of_a_suite_is_in_the_table_with_its_default_and_unit() -> None:
+    shown = {name: (yaml.safe_load(default), unit) for name, default, unit, _ in find_rows("rule")}
+
+    units = {name: "seconds" if name.endswith("_s") else "steps" for name in Rules.model_fields}
+    assert shown == {name: (default, units[name]) for name, default in Rules().model_dump().items()}
+
+
+def test_the_suite_of_the_readme_is_read_as_it_says(tmp_path: Path) -> None:
+    (tmp_path / "mine.yaml").write_text(find_blocks("yaml")[1])
+    suite = load_suite(str(tmp_path / "mine.yaml"), read_models())
+
+    assert (suite.name, suite.rules) == ("mine", Rules(min_s=30, max_s=60))
+    assert (len(suite.cells_for("gpu")), len(suite.cells_for("cpu"))) == (8, 2)
+    assert all(f"`{shipped.name}`" in README for shipped in list_suites())
+    assert (ROOT / "fleet" / "suites").is_dir()
 
 
 def test_the_exit_codes_are_those_that_fleet_has_in_order_of_priority() -> None:

@@ -11,6 +11,8 @@ from typing import Annotated
 
 import typer
 
+from fleet.cli.completion import complete_limit, complete_run, complete_suite
+from fleet.cli.streams import open_streams
 from fleet.errors import FleetError
 
 app = typer.Typer(
@@ -26,18 +28,32 @@ app.add_typer(hosts_app)
 
 Inventory = Annotated[
     Path,
-    typer.Option("--inventory", "-i", help="Ansible inventory in YAML.", envvar="FLEET_INVENTORY", show_default=False),
+    typer.Option(
+        "--inventory",
+        "-i",
+        help="Ansible inventory in YAML.",
+        envvar="FLEET_INVENTORY",
+        show_default=False,
+        readable=False,  # whether it can be read is found out, and said, by who reads it
+    ),
 ]
 Limit = Annotated[
     str | None,
     typer.Option(
-        "--limit", "-l", help="Only these hosts: a pattern as Ansible's, e.g. 'gpu:!gpu03'.", show_default=False
+        "--limit",
+        "-l",
+        help="Only these hosts: a pattern as Ansible's, e.g. 'gpu:!gpu03'.",
+        show_default=False,
+        autocompletion=complete_limit,
     ),
 ]
 Forks = Annotated[
     int, typer.Option("--forks", "-f", min=1, max=1024, help="How many hosts are connected to at the same time.")
 ]
-Reports = Annotated[Path, typer.Option("--reports", help="Directory where runs are kept.", envvar="FLEET_REPORTS")]
+Reports = Annotated[
+    Path,
+    typer.Option("--reports", help="Directory where runs are kept.", envvar="FLEET_REPORTS", readable=False),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
 
 REPORTS = Path("reports")
@@ -46,7 +62,10 @@ REPORTS = Path("reports")
 @app.command()
 def run(
     inventory: Inventory,
-    suite: Annotated[str, typer.Option("--suite", "-s", help="A shipped suite's name, or a file.")] = "quick",
+    suite: Annotated[
+        str,
+        typer.Option("--suite", "-s", help="A shipped suite (smoke, quick), or a file.", autocompletion=complete_suite),
+    ] = "quick",
     limit: Limit = None,
     forks: Forks = 32,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be done; connect to nothing.")] = False,
@@ -64,7 +83,12 @@ def run(
 def report(
     run_id: Annotated[
         str | None,
-        typer.Argument(metavar="[RUN]", help="A run's id or its beginning.", show_default="the last complete run"),
+        typer.Argument(
+            metavar="RUN",
+            help="A run's id, its beginning, or its directory.",
+            show_default="the last complete run",
+            autocompletion=complete_run,
+        ),
     ] = None,
     json: Json = False,
     reports: Reports = REPORTS,
@@ -124,7 +148,11 @@ def _fleet(
 def main() -> None:
     """Run one command and exit with its code. A person never sees a traceback for what they could cause."""
     try:
-        app()
+        open_streams()
+        try:
+            app()
+        finally:
+            sys.stdout.flush()
     except FleetError as error:
         typer.echo(f"fleet: {error}", err=True)
         if error.hint:

@@ -45,6 +45,8 @@ def print_plan(plan: Plan, *, as_json: bool) -> None:
         f"suite {plan.suite}: {count_things(summary.cells, 'cell')} on {count_things(summary.hosts, 'host')}, about "
         f"{format_duration(summary.estimate_s)}. Nothing was connected to."
     )
+    if any(host.cells and host.settings.runtime != "native" for host in plan.hosts):
+        console.print("A host that does not have its image yet pulls it first, which takes longer.")
 
 
 def _write_address(host: HostPlan) -> str:
@@ -53,7 +55,9 @@ def _write_address(host: HostPlan) -> str:
 
 def _write_devices(host: HostPlan) -> str:
     devices = host.settings.devices
-    return ",".join(devices) if isinstance(devices, tuple) else str(devices)
+    if isinstance(devices, tuple):
+        return f"GPU {', '.join(devices)}"
+    return {"cpu": "CPU", "all": "all GPUs"}[devices] if isinstance(devices, str) else count_things(devices, "GPU")
 
 
 _COLUMNS: tuple[tuple[str, Callable[[HostPlan], str]], ...] = (

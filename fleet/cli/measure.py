@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from types import FrameType
 
 from fleet.bundle import Bundle
+from fleet.cli.select import name_inventory
 from fleet.fanout import Fanout
 from fleet.host.job import Job
 from fleet.host.steps import Task
@@ -19,15 +20,22 @@ from fleet.model.event import Event, HostFinished
 from fleet.model.plan import HostPlan, Plan
 from fleet.plan import skip_host
 from fleet.progress import Progress
+from fleet.report.wording import count_things
 from fleet.store.writer import RunWriter
 from fleet.transport.open import open_transport
 
 log = logging.getLogger("fleet")
 
 
-def measure_hosts(plan: Plan, bundle: Bundle, writer: RunWriter, progress: Progress) -> bool:
-    """Take every planned host to its one outcome, stored as it arrives; whether somebody interrupted."""
+def measure_hosts(
+    plan: Plan, bundle: Bundle, writer: RunWriter, progress: Progress, say: Callable[[str], None]
+) -> bool:
+    """Take every planned host to its one outcome, stored as it arrives; whether somebody interrupted.
+
+    `say` shows a sentence to whoever waits; it may be called from any thread.
+    """
     cancelled = threading.Event()
+    left = {host.alias for host in plan.hosts if host.cells}
     who = f"{getpass.getuser()}@{socket.gethostname()}"
 
     def make_job(host: HostPlan) -> Job:
@@ -42,10 +50,25 @@ def measure_hosts(plan: Plan, bundle: Bundle, writer: RunWriter, progress: Progr
         fanout: Fanout[Event] = Fanout(
             (make_job(host).run() for host in plan.hosts if host.cells), plan.forks, cancelled
         )
-        with _cancel_on_signal(fanout.cancel):
+
+        def cancel() -> None:
+            fanout.cancel()
+            words = f"cancelling on {count_things(len(left), 'host')}; Ctrl-C again leaves at once"
+            # A handler interrupts whatever holds the display's lock; a thread of its own waits for it.
+            threading.Thread(target=say, args=(words,), daemon=True).start()
+
+        with _cancel_on_signal(cancel):
             for event in fanout.run():
+                if isinstance(event, HostFinished):
+                    left.discard(event.alias)
+                    event = _name_inventory(event, plan.inventory)
                 _tell(event, writer, progress)
     return cancelled.is_set()
+
+
+def _name_inventory(event: HostFinished, inventory: str) -> HostFinished:
+    hint = name_inventory(event.outcome.hint, inventory)
+    return event.model_copy(update={"outcome": event.outcome.model_copy(update={"hint": hint})})
 
 
 def _tell(event: Event, writer: RunWriter, progress: Progress) -> None:

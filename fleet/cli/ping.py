@@ -6,13 +6,13 @@ import json
 import sys
 import time
 from collections.abc import Callable, Generator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from rich.text import Text
 
 from fleet.cli.consoles import open_stdout, print_problem
-from fleet.cli.select import select
+from fleet.cli.select import name_inventory, select
 from fleet.errors import ExitCode, HostError
 from fleet.fanout import Fanout
 from fleet.host.follow import Pause
@@ -58,7 +58,7 @@ def ping_hosts(inventory: Path, limit: str | None, forks: int, *, as_json: bool)
     hosts = select(inventory, limit)
     fanout: Fanout[Pong] = Fanout((_ping(host) for host in hosts), forks)
     answers = {pong.alias: pong for pong in fanout.run()}
-    pongs = [answers[host.alias] for host in hosts]
+    pongs = [replace(answers[host.alias], hint=name_inventory(answers[host.alias].hint, inventory)) for host in hosts]
     if as_json:
         document = {"schema": "fleet.ping/1", "hosts": [asdict(pong) for pong in pongs]}
         sys.stdout.write(json.dumps(document, indent=2, sort_keys=True) + "\n")

@@ -75,7 +75,9 @@ def _carry_out(plan: Plan, bundle: Bundle, options: RunOptions) -> int:
     with store.create(plan) as writer:
         typer.echo(f"run {plan.run_id} · results in {writer.path}", err=True)
         with open_progress(plan, console, live=console.is_terminal) as progress:
-            interrupted = measure_hosts(plan, bundle, writer, progress)
+            interrupted = measure_hosts(
+                plan, bundle, writer, progress, lambda sentence: console.print(sentence, soft_wrap=True)
+            )
         verdict = judge(plan, store.load(plan.run_id).outcomes, interrupted)
         writer.finish(exit_code=verdict.exit_code, interrupted=interrupted)
     print_run(store.load(plan.run_id), as_json=options.json)

@@ -1,7 +1,8 @@
-"""Which hosts a command is for."""
+"""Which hosts a command is for, and of which inventory."""
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 import typer
@@ -22,3 +23,8 @@ def select(inventory: Path, limit: str | None) -> tuple[Host, ...]:
     for warning in loaded.warnings:
         typer.echo(f"fleet: {warning}", err=True)
     return select_hosts(loaded, limit)
+
+
+def name_inventory(hint: str, inventory: Path | str) -> str:
+    """The hint with this inventory in the commands it advises; the transport that wrote it knows no inventory."""
+    return hint.replace("-i INVENTORY", f"-i {shlex.quote(str(inventory))}")

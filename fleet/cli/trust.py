@@ -12,7 +12,7 @@ from pathlib import Path
 import typer
 
 from fleet.cli.consoles import open_stdout, print_problem
-from fleet.cli.select import select
+from fleet.cli.select import name_inventory, select
 from fleet.errors import ExitCode, HostError
 from fleet.fanout import Fanout
 from fleet.host.follow import Pause
@@ -50,7 +50,7 @@ def trust_hosts(inventory: Path, limit: str | None, forks: int, *, yes: bool) ->
     keys = [key for key in seen if isinstance(key, ScannedKey)]
     errors = [error for error in seen if isinstance(error, HostError)]
     new = _drop_repeated([key for key in keys if key.known == "no"])
-    _print_keys(keys, errors)
+    _print_keys(keys, errors, inventory)
     remembered = bool(new) and (yes or _confirm(new))
     if remembered:
         _remember(new)
@@ -75,7 +75,7 @@ def _drop_repeated(keys: Sequence[ScannedKey]) -> list[ScannedKey]:
     return list({(key.file, key.name, key.key): key for key in keys}.values())
 
 
-def _print_keys(keys: Sequence[ScannedKey], errors: Sequence[HostError]) -> None:
+def _print_keys(keys: Sequence[ScannedKey], errors: Sequence[HostError], inventory: Path) -> None:
     console = open_stdout()
     ink = Ink.of(console)
     if keys:
@@ -94,7 +94,7 @@ def _print_keys(keys: Sequence[ScannedKey], errors: Sequence[HostError]) -> None
         if key.known == "changed":
             print_problem(console, key.alias, *_explain_change(key))
     for error in errors:
-        print_problem(console, error.host, error.message, error.hint)
+        print_problem(console, error.host, error.message, name_inventory(error.hint, inventory))
 
 
 def _explain_change(key: ScannedKey) -> tuple[str, str]:

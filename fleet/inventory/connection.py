@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Literal, TypeVar
 
@@ -20,6 +20,13 @@ _PORT = ("ansible_port", "ansible_ssh_port")
 _USER = ("ansible_user", "ansible_ssh_user")
 _KEY = ("ansible_private_key_file", "ansible_ssh_private_key_file")
 _SSH_ARGS = ("ansible_ssh_args", "ansible_ssh_common_args", "ansible_ssh_extra_args")
+
+READ = frozenset({"ansible_connection", *_HOST, *_PORT, *_USER, *_KEY, *_SSH_ARGS})
+"""Ansible's variables that say how to reach a host. Its others are left alone."""
+
+_PASSWORDS = frozenset({"ansible_password", "ansible_ssh_pass", "ansible_ssh_password"})
+_NEIGHBOURS = ("ansible_scp_extra_args", "ansible_sftp_extra_args", "ansible_ssh_pass")
+"""Variables of Ansible that look like one of ours and are none."""
 
 T = TypeVar("T")
 
@@ -49,6 +56,21 @@ def read_connection(variables: Variables, directory: Path) -> Connection:
     key = _read(variables, _KEY, lambda variable: _read_key(variable, directory))
     args = [arg for name in _SSH_ARGS if name in variables for arg in _split_args(variables[name])]
     return Connection(kind=kind, host=address, port=port, user=user, private_key_file=key, ssh_args=tuple(args))
+
+
+def find_slips(variables: Iterable[Variable]) -> Iterator[str]:
+    """A sentence for each variable that its writer counts on and fleet does not read: a password, a misspelt name."""
+    # Of a range of hosts or several places that read one file there are as many variables as hosts, all from one line.
+    first: dict[int, Variable] = {}
+    for variable in variables:
+        first.setdefault(id(variable.key_node), variable)
+    for key, variable in ((variable.key, variable) for variable in first.values()):
+        if key in _PASSWORDS:
+            yield str(variable.error("is not used: fleet logs in with keys or the SSH agent only"))
+        elif key.startswith("ansible_") and key not in READ:
+            near = difflib.get_close_matches(key, [*READ, *_NEIGHBOURS], n=1, cutoff=0.9)
+            if near and near[0] in READ:
+                yield str(variable.error(f"is left alone; did you mean {near[0]}?"))
 
 
 def _read(variables: Variables, names: tuple[str, ...], read: Callable[[Variable], T]) -> T | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import json
 import re
 from dataclasses import dataclass
@@ -117,12 +118,23 @@ def other_format_error(document: Document) -> ConfigError:
     return document.error(root, f"{message}, not {describe(root)}")
 
 
+def suggest_file(missing: Path) -> str:
+    """`did you mean lab.yaml?`: a file beside the missing one with nearly its name; empty when there is none."""
+    try:
+        names = [path.name for path in missing.parent.iterdir() if path.suffix in {".yaml", ".yml", ".json"}]
+    except (OSError, ValueError):
+        return ""
+    same = [name for name in names if Path(name).stem == missing.stem]
+    near = sorted(same) or difflib.get_close_matches(missing.name, names, n=1)
+    return f"did you mean {missing.with_name(near[0])}?" if near else ""
+
+
 def _read_text(file: Path) -> str:
     try:
         with file.open("rb") as stream:
             data = stream.read(MAX_BYTES + 1)
     except FileNotFoundError:
-        raise ConfigError("there is no such file", file=file) from None
+        raise ConfigError("there is no such file", file=file, hint=suggest_file(file)) from None
     except IsADirectoryError:
         raise ConfigError("is a directory; name one YAML file", file=file) from None
     except (OSError, ValueError) as error:
@@ -183,7 +195,11 @@ def _count_nodes(node: Node, counted: dict[int, int]) -> int:
 def _syntax_error(file: Path, error: yaml.MarkedYAMLError) -> ConfigError:
     words = ", ".join(part for part in (error.context, error.problem) if part)
     mark = error.problem_mark or error.context_mark
-    hint = "indent with spaces, not with tabs" if "\\t" in words else ""
+    hint = ""
+    if "\\t" in words:
+        hint = "indent with spaces, not with tabs"
+    elif "block end" in words or "not allowed here" in words:
+        hint = "check the indentation of this line, and the colons of this one and the one above"
     return ConfigError(f"is not valid YAML: {words}", file=file, line=mark.line + 1 if mark else None, hint=hint)
 
 

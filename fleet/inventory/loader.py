@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 from fleet.errors import ConfigError
 from fleet.inventory.addresses import check_address
-from fleet.inventory.connection import read_connection
+from fleet.inventory.connection import find_slips, read_connection
 from fleet.inventory.documents import read_document
 from fleet.inventory.hosts import NamedHost, Tree, read_tree
 from fleet.inventory.settings import check_settings, read_settings
+from fleet.inventory.values import Variable
 from fleet.inventory.variables import VariableFiles, Variables, merge_variables
 from fleet.model.inventory import Host, Inventory
 
@@ -36,11 +38,12 @@ def _build_inventory(path: Path) -> Inventory:
         raise ConfigError("is encrypted with Ansible Vault", file=path, hint=f"ansible-vault view {path} shows it")
     tree = read_tree(document)
     files = VariableFiles(path.parent)
-    _check_all_settings(tree, files)
+    written = list(_list_variables(tree, files))
+    check_settings(written)
     merged = merge_variables(tree, files)
     in_groups = tree.groups_of_hosts()
     hosts = tuple(_build_host(host, merged[host.alias], in_groups[host.alias], path) for host in tree.hosts.values())
-    warnings = [*files.warnings, *_find_double_names(tree, path)]
+    warnings = dict.fromkeys([*files.warnings, *_find_double_names(tree, path), *find_slips(written)])
     return Inventory(
         path=str(path),
         hosts=hosts,
@@ -49,11 +52,12 @@ def _build_inventory(path: Path) -> Inventory:
     )
 
 
-def _check_all_settings(tree: Tree, files: VariableFiles) -> None:
+def _list_variables(tree: Tree, files: VariableFiles) -> Iterator[Variable]:
+    """Every variable wherever it is written, whether or not it comes into force."""
     for group in tree.groups.values():
-        check_settings([*group.variables.values(), *files.group(group.name).values()])
+        yield from (*group.variables.values(), *files.group(group.name).values())
     for host in tree.hosts.values():
-        check_settings([*host.variables.values(), *files.host(host.alias).values()])
+        yield from (*host.variables.values(), *files.host(host.alias).values())
 
 
 def _build_host(named: NamedHost, variables: Variables, groups: set[str], path: Path) -> Host:

@@ -9,6 +9,7 @@ import re
 from pathlib import Path
 
 from fleet.errors import ConfigError, SelectionError
+from fleet.inventory.ranges import expand_ranges
 from fleet.model.inventory import Host, Inventory
 
 _SUBSCRIPT = re.compile(r"(?P<base>.+)\[(?:(?P<index>-?[0-9]{1,9})|(?P<start>[0-9]{1,9}):(?P<end>[0-9]{0,9}))\]")
@@ -133,9 +134,30 @@ def _choose(matched: list[str], subscript: re.Match[str]) -> list[str]:
 
 
 def _unmatched(inventory: Inventory, aliases: list[str], part: str, base: str) -> SelectionError:
+    message = f"`{part}` matches no host or group"
     dashed = re.fullmatch(r"(.+)\[([0-9]+)-([0-9]+)\]", part)
     if dashed and (dashed[1] in inventory.groups or dashed[1] in aliases):
-        return SelectionError(f"`{part}` matches no host or group", f"write {dashed[1]}[{dashed[2]}:{dashed[3]}]")
-    near = difflib.get_close_matches(base, [*inventory.groups, *aliases], n=1)
+        return SelectionError(message, f"write {dashed[1]}[{dashed[2]}:{dashed[3]}]")
+    if part != base:
+        near = difflib.get_close_matches(base, inventory.groups, n=1)
+        meant = _expand(part, aliases)
+        if meant or not near:
+            return SelectionError(message, _explain_subscript(part, base, meant or [f"{base}*"]))
+    else:
+        near = difflib.get_close_matches(base, [*inventory.groups, *aliases], n=1)
     hint = f"did you mean {near[0]}?" if near else f"the groups are {', '.join(sorted(inventory.groups))}"
-    return SelectionError(f"`{part}` matches no host or group of {inventory.path}", hint)
+    return SelectionError(f"{message} of {inventory.path}", hint)
+
+
+def _expand(part: str, aliases: list[str]) -> list[str]:
+    """The hosts that a part stands for when it is read as a range of the inventory file."""
+    try:
+        return [name for name in expand_ranges(part) if name in aliases]
+    except ValueError:
+        return []
+
+
+def _explain_subscript(part: str, base: str, meant: list[str]) -> str:
+    subscript = part[len(base) :]
+    names = ",".join(meant) if len(meant) <= 8 else f"{base}*"
+    return f"in a pattern {subscript} counts the hosts of a group, and {base} is none; by name it is {names}"

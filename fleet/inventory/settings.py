@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import difflib
+import json
+import re
 from collections.abc import Iterable
 
 from pydantic import ValidationError
@@ -26,6 +28,9 @@ MEANINGS = {
     "python": "the path of an interpreter, without blanks",
 }
 """What each setting must be, for people."""
+
+WORDS = {"runtime": ("docker", "native"), "devices": ("cpu", "all"), "ipc": ("host", "private")}
+"""The words that these settings take."""
 
 
 def check_settings(variables: Iterable[Variable]) -> None:
@@ -77,9 +82,25 @@ def _invalid_setting(variable: Variable, field: str, error: ValidationError) -> 
         indexes = [part for e in details for part in e["loc"] if isinstance(part, int) and part < len(node.value)]
         node = node.value[indexes[0]] if indexes else node
     message = f"must be {MEANINGS[field]}"
-    return variable.error(
-        f"{message}: {said}" if said and said not in message else f"{message}; {_shown(variable)}", node=node
-    )
+    message = f"{message}: {said}" if said and said not in message else f"{message}; {_shown(variable)}"
+    return variable.error(message, _suggest_value(field, variable.read()), node=node)
+
+
+def _suggest_value(field: str, value: object) -> str:
+    """What was probably meant by a text."""
+    if not isinstance(value, str):
+        return ""
+    text = value.strip()
+    near = difflib.get_close_matches(text.lower(), WORDS.get(field, ()), n=1, cutoff=0.7)  # gpu is not near cpu
+    if near:
+        return f"did you mean {near[0]}?"
+    if field == "devices" and "gpu" in (text.lower(), text.lower().removesuffix("s")):
+        return "write all for every GPU there is, or how many"
+    if field == "devices" and re.search("[,; ]", text):
+        return f"write [{', '.join(re.findall(r'[^,; ]+', text.strip('[]')))}]"
+    if field == "runtime_args" and text:
+        return f"write {json.dumps(text.split())}"
+    return ""
 
 
 def _shown(variable: Variable) -> str:

@@ -67,6 +67,14 @@ class Settings(Noun):
     python: str | None = Field(default=None, pattern=r"^[A-Za-z0-9._/+~-]+$")
     """Interpreter for `runtime: native`. Default: `python3`, or fleet's own interpreter on the control node."""
 
+    @field_validator("image")
+    @classmethod
+    def _check_digest(cls, value: str) -> str:
+        digest = value.partition("@")[2]
+        if "@" in value and not re.fullmatch(r"sha256:[0-9a-f]{64}|sha512:[0-9a-f]{128}", digest):
+            raise ValueError("what follows the @ is no digest: sha256: and 64 digits of 0-9 and a-f")
+        return value
+
     @field_validator("devices")
     @classmethod
     def _check_devices(cls, value: object) -> object:
@@ -78,6 +86,8 @@ class Settings(Noun):
             for item in value:
                 if not re.fullmatch(r"\d{1,4}(:\d{1,3})?|(GPU|MIG)-[A-Za-z0-9/-]+", item):
                     raise ValueError(f"{item!r} is neither a GPU index nor a UUID")
+                if value.count(item) > 1:
+                    raise ValueError(f"{item} is in the list more than once")
         return value
 
     @field_validator("ulimits", mode="before")

@@ -129,11 +129,9 @@ def _read_document(path: Path, kind: type[_Document]) -> _Document | None:
         return kind.model_validate_json(data)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
-        where = ".".join(str(part) for part in first["loc"]) or "the document"
-        raise StoreError(
-            f"{path} cannot be read: {where}: {first['msg']}.",
-            _advise_damaged(path),
-        ) from error
+        where = "".join(f"{part}." for part in first["loc"]).rstrip(".")
+        what = f"{where}: {first['msg']}" if where else first["msg"]
+        raise StoreError(f"{path} cannot be read: {what}.", _advise_damaged(path)) from error
 
 
 def _advise_damaged(path: Path) -> str:

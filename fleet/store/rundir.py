@@ -10,7 +10,7 @@ from fleet.errors import StoreError
 from fleet.model.plan import Plan
 from fleet.model.result import CellStatus, HostStatus
 from fleet.store.files import explain_error
-from fleet.store.naming import RUN_FILE, RUN_ID
+from fleet.store.naming import PLAN_FILE, RUN_FILE, RUN_ID
 from fleet.store.reader import StoredRun, is_running, read_plan, read_run, read_summary
 from fleet.store.writer import RunWriter
 
@@ -61,12 +61,18 @@ class Store:
         """Read one run.
 
         Args:
-            run_id: an id or its beginning, if only one run begins so. None: the latest complete run.
+            run_id: an id or its beginning, if only one run begins so; or a path with a `/`: the run in that directory,
+                wherever it is. None: the latest complete run.
 
         Raises:
             StoreError: there is no such run, there are several, or it cannot be read.
         """
-        return read_run(self._find_latest() if run_id is None else self._find(run_id))
+        if run_id is None:
+            return read_run(self._find_latest())
+        named = Path(run_id).resolve()
+        if "/" in run_id and (RUN_ID.fullmatch(named.name) or (named / PLAN_FILE).is_file()) and named.is_dir():
+            return read_run(named)
+        return read_run(self._find(run_id))
 
     def _paths(self) -> list[Path]:
         directory = self.root / "runs"
@@ -95,7 +101,11 @@ class Store:
                 f"{self.root}: no run is complete yet.",
                 f"What there is can be shown with: fleet report {paths[0].name}",
             )
-        raise StoreError(f"{self.root}: there are no runs yet.", "Make one with: fleet run -i INVENTORY")
+        where = "" if self.root.is_absolute() else f" in the current directory, {Path.cwd()}"
+        raise StoreError(
+            f"{self.root}: there are no runs yet{where}.",
+            "Make one with: fleet run -i INVENTORY; or say with --reports where they are.",
+        )
 
     def _find(self, run_id: str) -> Path:
         paths = self._paths()

@@ -77,7 +77,7 @@ def test_ping_tells_hosts_out_of_reach_from_broken_ones(
     assert reachable.returncode == 4
     answers = {pong["alias"]: pong for pong in json.loads(reachable.stdout)["hosts"]}
     assert (answers[good.alias]["status"], answers[unknown.alias]["status"]) == ("ok", "host_key_unknown")
-    assert answers[unknown.alias]["hint"]
+    assert f"fleet hosts trust -i {inventory} --limit {unknown.alias}" in answers[unknown.alias]["hint"]
 
 
 def test_ping_of_this_machine(workspace: Path, run_fleet: RunFleet) -> None:

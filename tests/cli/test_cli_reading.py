@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,8 @@ import pytest
 from fleet.model.result import HostStatus, Stage
 from tests.conftest import ROOT, RunFleet
 from tests.run_builder import Ending, make_cells, make_plan, store_run
+
+RunShell = Callable[[str], subprocess.CompletedProcess[str]]
 
 OLD, NEW = "20260101T023000Z-k3x9", "20260102T023000Z-a1b2"
 
@@ -34,8 +37,8 @@ def test_without_runs_there_is_a_next_step(run_fleet: RunFleet) -> None:
     report, runs = run_fleet("report"), run_fleet("runs")
 
     assert report.returncode == 2
-    assert "there are no runs yet" in report.stderr
-    assert "fleet run -i INVENTORY" in report.stderr
+    assert "reports: there are no runs yet in the current directory, " in report.stderr
+    assert re.search("fleet run -i INVENTORY.*--reports", report.stderr)
     assert runs.returncode == 0
     assert "fleet run -i INVENTORY" in runs.stdout
     assert json.loads(run_fleet("runs", "--json").stdout)["runs"] == []
@@ -75,7 +78,7 @@ def test_a_damaged_run_is_listed_and_said_so(stored: Path, run_fleet: RunFleet) 
     report, runs = run_fleet("report", OLD), run_fleet("runs")
 
     assert report.returncode == 2
-    assert "plan.json" in report.stderr
+    assert re.search(r"plan\.json cannot be read: Invalid JSON", report.stderr)
     assert "Traceback" not in report.stderr
     assert runs.returncode == 0
     assert re.search(f"{NEW}.*\n.*{OLD}.*damaged", runs.stdout)
@@ -107,16 +110,54 @@ def test_a_pipe_gets_no_escape_codes(stored: Path, run_fleet: RunFleet) -> None:
     assert not [code for part in colours for code in part.split(";") if code not in {"", "0", "1", "2"}]
 
 
-@pytest.mark.parametrize("command", ["report", "report --json", "runs", "runs --json", "--help"])
-def test_a_reader_that_leaves_is_no_fault(command: str, stored: Path, isolated_home: Path) -> None:
-    line = f'"$0" -m fleet {command} | true'  # true has left long before fleet has something to say
-    done = subprocess.run(
-        ["sh", "-c", line, sys.executable],
-        cwd=stored,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
+COMMANDS = ["report", "report --json", "runs", "runs --json", "--help"]
 
-    assert done.stderr == ""
+
+@pytest.fixture(params=["buffered", "unbuffered"])
+def run_shell(request: pytest.FixtureRequest, stored: Path, isolated_home: Path) -> RunShell:
+    """A line of bash in which $FLEET is fleet; Python flushes stdout at its end or at every write."""
+
+    def run(line: str) -> subprocess.CompletedProcess[str]:
+        environment = {**os.environ, "PYTHONPATH": str(ROOT), "FLEET": f"{sys.executable} -m fleet"}
+        environment["PYTHONUNBUFFERED"] = "1" if request.param == "unbuffered" else ""
+        argv = ["bash", "-o", "pipefail", "-c", line]
+        return subprocess.run(argv, cwd=stored, env=environment, capture_output=True, text=True, timeout=60)
+
+    return run
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_reader_that_leaves_is_no_fault(command: str, run_shell: RunShell) -> None:
+    gone = run_shell(f"$FLEET {command} | true")  # true has left long before fleet has something to say
+    early = run_shell(f"$FLEET {command} | head -1")
+
+    assert (gone.returncode, gone.stderr) == (0, "")
+    assert (early.returncode, early.stderr) == (0, "")
+    assert early.stdout.count("\n") == 1
+
+
+@pytest.mark.parametrize("command", ["report", "runs --json", "--help"])
+@pytest.mark.parametrize(("where", "says"), [("/dev/full", "no space left on device"), ("&-", "is closed")])
+def test_a_stdout_that_takes_nothing_is_a_sentence(command: str, where: str, says: str, run_shell: RunShell) -> None:
+    if where == "/dev/full" and not Path(where).exists():
+        pytest.skip("this system has no /dev/full")
+    done = run_shell(f"$FLEET {command} >{where}")
+
+    assert done.returncode == 1
+    assert re.fullmatch(f"fleet: standard output .*{says}.\n .*\n", done.stderr), done.stderr
+
+
+def test_without_stderr_and_stdin_the_deliverable_is_the_same(run_shell: RunShell) -> None:
+    assert run_shell("$FLEET report 2>&- <&-").stdout == run_shell("$FLEET report").stdout != ""
+    assert run_shell("$FLEET report nothing 2>&- <&-").returncode == 2
+    assert run_shell("$FLEET runs 2>&1 >/dev/full | true").returncode == 1
+    assert run_shell("$FLEET report nothing 2>/dev/full").returncode == 2
+
+
+def test_a_run_is_found_by_its_directory(stored: Path, run_fleet: RunFleet) -> None:
+    (stored / "kept").mkdir()
+    (stored / "kept" / OLD).symlink_to(stored / "reports" / "runs" / OLD)
+    for name, run_id in (("reports/latest", NEW), (f"reports/runs/{OLD}/", OLD), (f"./kept/{OLD}", OLD)):
+        assert f"run {run_id}" in run_fleet("report", name, "--reports", "elsewhere").stdout
+    other = run_fleet("report", "reports/runs")
+    assert (other.returncode, "there is no run 'reports/runs'" in other.stderr) == (2, True)

@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -11,7 +16,7 @@ import pytest
 from fleet.model.result import HostStatus
 from fleet.store.rundir import Store
 from tests.cli.test_cli_hosts import write_jump
-from tests.conftest import LabHosts, RunFleet
+from tests.conftest import ROOT, LabHosts, RunFleet
 from tests.faults.conftest import TINY
 from tests.lab.inventory import write_inventory, write_known_hosts
 
@@ -37,7 +42,8 @@ def test_three_hosts_of_which_two_fail(suite: Path, lab_hosts: LabHosts, workspa
     assert "Failures (2)" in done.stdout
     assert re.search(rf"✖ {unknown.alias}  host key unknown at connect", done.stdout)
     flat = re.sub(r"\s+", " ", done.stdout)
-    assert f"fleet hosts trust -i INVENTORY --limit {unknown.alias}" in flat
+    assert f"fleet hosts trust -i {inventory} --limit {unknown.alias}" in flat
+    assert "INVENTORY" not in done.stdout + done.stderr
     assert re.search(rf"✖ {stopped.alias}  preflight failed at probe \(docker_not_running\)", done.stdout)
     assert "systemctl start docker" in flat
     run = Store(workspace / "reports").load()
@@ -94,3 +100,39 @@ def test_a_host_behind_a_jump_host_is_measured(
     assert "1/1 hosts, 1/1 cells" in done.stdout
     assert "Accepted publickey" in jump.read_log()
     assert f"from {jump.address}" in behind.read_log()
+
+
+def test_ctrl_c_is_answered_at_once_and_a_second_one_leaves(
+    suite: Path, lab_hosts: LabHosts, workspace: Path, isolated_home: Path
+) -> None:
+    (host,) = lab_hosts(1)
+    inventory = write_inventory(workspace / "lab.yaml", [host])
+    host.pause()  # it neither connects nor can be cancelled
+    process = subprocess.Popen(
+        [sys.executable, "-m", "fleet", "run", "-i", str(inventory), "--suite", str(suite)],
+        cwd=workspace,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert process.stderr is not None
+        while "1 host" not in process.stderr.readline():
+            pass
+        time.sleep(2)
+        begin = time.monotonic()
+        process.send_signal(signal.SIGINT)
+        line = process.stderr.readline()
+        answered_s = time.monotonic() - begin
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=20)
+        left_s = time.monotonic() - begin
+    finally:
+        process.kill()
+        host.unpause()
+
+    assert line == "cancelling on 1 host; Ctrl-C again leaves at once\n"
+    assert answered_s < 1
+    assert (process.returncode, left_s < 5) == (130, True), err
+    assert "Traceback" not in err

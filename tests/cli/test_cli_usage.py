@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import socket
+import subprocess
 import sys
+import tempfile
 import time
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -13,7 +16,8 @@ from pathlib import Path
 import pytest
 
 from fleet.model.plan import Plan
-from tests.conftest import RunFleet
+from tests.conftest import ROOT, RunFleet
+from tests.run_builder import Ending, make_cells, make_plan, store_run
 
 GOOD = """
 all:
@@ -41,6 +45,8 @@ CASES = {
     "unknown option": (["run", "-i", "good.yaml", "--dryrun"], 2, "--dryrun.*--dry-run"),
     "no inventory": (["run"], 2, "--inventory.*FLEET_INVENTORY"),
     "missing inventory": (["run", "-i", "nope.yaml"], 2, r"nope\.yaml: there is no such file"),
+    "inventory of another ending": (["run", "-i", "good.yml"], 2, r"no such file.*did you mean good\.yaml\?"),
+    "suite of another ending": (["run", "-i", "good.yaml", "-s", "suite.yml"], 2, r"did you mean suite\.yaml\?"),
     "missing inventory of ping": (["ping", "-i", "nope.yaml"], 2, r"nope\.yaml: there is no such file"),
     "missing inventory of trust": (["hosts", "trust", "-i", "nope.yaml"], 2, r"nope\.yaml: there is no such file"),
     "a directory": (["run", "-i", "."], 2, "directory"),
@@ -112,6 +118,7 @@ def test_a_dry_run_does_not_wait_for_hosts_and_says_what_would_be_done(files: Pa
         assert words in done.stdout
     assert re.search(r"4 cells on here, cpu01, cpu02:", done.stdout)
     assert re.search(r"suite smoke: 16 cells on 4 hosts, about .* Nothing was connected to\.", done.stdout)
+    assert "pulls it first" in done.stdout
     assert max(len(line) for line in done.stdout.splitlines()) <= 80
 
 
@@ -129,6 +136,62 @@ def test_options_can_come_from_the_environment(files: Path, run_fleet: RunFleet)
 
     assert Plan.model_validate_json(done.stdout).inventory == "good.yaml"
     assert "elsewhere" in run_fleet("report", env={"FLEET_REPORTS": "elsewhere"}).stderr
+
+
+def test_a_dry_run_tells_a_number_of_gpus_from_their_indexes(files: Path, run_fleet: RunFleet) -> None:
+    hosts = {"a": "2", "b": "1", "c": "[2]", "d": "[0, 3]", "e": "all", "f": "cpu"}
+    (files / "gpus.yaml").write_text(
+        f"all: {{hosts: {{{', '.join(f'{name}: {{fleet_devices: {value}}}' for name, value in hosts.items())}}}}}"
+    )
+    done = run_fleet("run", "-i", "gpus.yaml", "--dry-run")
+
+    shown = ("2 GPUs", "1 GPU", "GPU 2", "GPU 0, 3", "all GPUs", "CPU")
+    for name, devices in zip(hosts, shown, strict=True):
+        assert re.search(rf"^{name} +{name} +{devices} +\d", done.stdout, re.MULTILINE), done.stdout
+    native = run_fleet("run", "-i", "good.yaml", "-l", "here", "--dry-run")
+    assert "pull" not in native.stdout
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
+def test_an_inventory_that_may_not_be_read_is_said_as_everything_else(files: Path) -> None:
+    with tempfile.TemporaryDirectory() as name:
+        Path(name).chmod(0o755)
+        (Path(name) / "lab.yaml").write_text(GOOD)
+        (Path(name) / "lab.yaml").chmod(0o600)
+        code = (
+            "import os, sys; from fleet.cli.app import main; import fleet.inventory.loader, fleet.cli.run;"
+            f"os.setuid(65534); sys.argv = ['fleet', 'run', '-i', '{name}/lab.yaml', '--dry-run']; main()"
+        )
+        done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=60)
+
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == f"fleet: {name}/lab.yaml: cannot be read: Permission denied\n"
+
+
+def test_usage_writes_an_argument_that_may_be_left_out_in_brackets_once(run_fleet: RunFleet) -> None:
+    assert "fleet report [OPTIONS] [RUN]\n" in run_fleet("report", "--help").stdout
+
+
+@pytest.mark.parametrize(
+    ("line", "offers"),
+    [
+        ("fleet run --suite ", ["quick", "smoke"]),
+        ("fleet run --suite sm", ["smoke"]),
+        ("fleet run -i good.yaml --limit g", ["gpu", "gpu01"]),
+        ("fleet ping -i good.yaml -l all,!cpu", ["all,!cpu01", "all,!cpu02"]),
+        ("fleet run -i open.yaml --limit g", []),
+        ("fleet run --limit g", []),
+        ("fleet report 2026", ["20260101T023000Z-k3x9"]),
+        ("fleet report --reports nowhere 2", []),
+    ],
+)
+def test_the_shell_is_offered_what_there_is(line: str, offers: list[str], files: Path, run_fleet: RunFleet) -> None:
+    store_run(files / "reports", make_plan({"cpu01": make_cells()}), {"cpu01": Ending()})
+    asked = {"COMP_WORDS": line, "COMP_CWORD": str(line.count(" ")), "_PYTHON _M FLEET_COMPLETE": "complete_bash"}
+    done = run_fleet(env=asked)
+
+    assert done.stdout.split() == offers, done.stderr
+    assert done.stderr == ""
 
 
 def test_version(run_fleet: RunFleet) -> None:

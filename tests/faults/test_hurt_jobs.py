@@ -133,6 +133,7 @@ def test_ctrl_c_cancels_on_the_hosts_and_reports(lab_hosts: LabHosts, start_run:
     code, out, err = run.wait(60)
 
     assert code == 130, err
+    assert err.index("cancelling on 2 hosts; Ctrl-C again leaves at once\n") < err.index(": cancelled")
     assert "INTERRUPTED" in out
     assert {run.outcome(host.alias).status for host in hosts} == {HostStatus.CANCELLED}
     summary = run.load().summary

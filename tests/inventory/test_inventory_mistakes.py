@@ -40,13 +40,19 @@ VARIABLES = [
     ("fleet_image: 2024-13-45", "fleet_image cannot be read", "quotes"),
     ('fleet_image: "a\\x1b[2Jb"', "fleet_image holds the control character U+001B", "remove it"),
     ('fleet_image: "a\\nb"', "fleet_image holds the control character U+000A", ""),
-    ("fleet_runtime: dokcer", "fleet_runtime must be docker or native; it is 'dokcer'", ""),
-    ("fleet_runtime_args: --init", "fleet_runtime_args must be a list of texts", ""),
+    ("fleet_runtime: dokcer", "fleet_runtime must be docker or native; it is 'dokcer'", "did you mean docker?"),
+    ("fleet_runtime_args: --cpus 2", "fleet_runtime_args must be a list of texts", 'write ["--cpus", "2"]'),
     ("fleet_runtime_args: [--init, 7]", "fleet_runtime_args must be a list of texts", ""),
     ("fleet_runtime_args: [--init, ~]", "fleet_runtime_args has no value", ""),
     ("fleet_devices: 0", "a number of GPUs is from 1 to 1024", ""),
     ("fleet_devices: yes", "fleet_devices is a truth value", "'yes'"),
-    ("fleet_devices: gpu", "fleet_devices must be cpu, all, a number of GPUs, or a list", ""),
+    ("fleet_devices: gpu", "fleet_devices must be cpu, all, a number of GPUs, or a list", "write all for every GPU"),
+    ("fleet_devices: CPU", "it is 'CPU'", "did you mean cpu?"),
+    ('fleet_devices: "0,1"', "it is '0,1'", "write [0, 1]"),
+    ("fleet_devices: GPU-ab, GPU-cd", "fleet_devices must be", "write [GPU-ab, GPU-cd]"),
+    ("fleet_devices: [0, 1, 0]", "0 is in the list more than once", ""),
+    ("fleet_image: x@sha256:abc", "what follows the @ is no digest: sha256: and 64 digits", ""),
+    ("fleet_image: x@", "what follows the @ is no digest", ""),
     ("fleet_devices: 010", "fleet_devices is not what it looks like: YAML reads 010 as 8", "quotes"),
     ("fleet_devices: [1:0]", "YAML reads 1:0 as 60", "quotes"),
     ("fleet_devices: [0, x]", "'x' is neither a GPU index nor a UUID", ""),
@@ -161,6 +167,8 @@ STRUCTURE = [
     ("#!/usr/bin/env python3\n", 1, "is a script", "ansible-inventory -i"),
     ("all:\n  hosts:\n\tgpu01:\n", 3, "is not valid YAML", "not with tabs"),
     ("all:\n  hosts: {gpu01\n", 3, "is not valid YAML", ""),
+    ("all:\n  hosts:\n    a:\n   b:\n", 4, "is not valid YAML", "check the indentation of this line"),
+    ("all:\n  hosts:\n    a:\n      k: 1\n        m: 2\n", 5, "is not valid YAML", "check the indentation"),
     ("all: *nobody\n", 1, "is not valid YAML: found undefined alias", ""),
     ("a:\n---\nb:\n", 2, "is not valid YAML: expected a single document", ""),
     ("all:\n  hosts:\n    \x07:\n", 3, "holds the control character U+0007", ""),
@@ -175,6 +183,47 @@ def test_a_wrong_structure(tmp_path: Path, text: str | bytes, where: int | None,
     line, message, hint = refusal(tmp_path, text)
     assert words in message and advice in hint
     assert line == where
+
+
+def test_a_variable_that_would_not_be_read_is_a_warning_once(tmp_path: Path) -> None:
+    (tmp_path / "group_vars").mkdir()
+    (tmp_path / "group_vars" / "gpu.yml").write_text("ansible_ssh_pass: '{{ secret }}'\n")
+    (tmp_path / "lab.yaml").write_text(
+        "gpu:\n"
+        "  vars:\n"
+        "    ansible_usr: bench\n"
+        "    ansible_become_user: root\n"
+        "    ansible_sftp_extra_args: -4\n"
+        "  hosts:\n"
+        "    gpu[01:03]:\n"
+        "      ansible_password: !vault x\n"
+        "      ansible_prot: 22\n"
+    )
+    path = tmp_path / "lab.yaml"
+    only = "is not used: fleet logs in with keys or the SSH agent only"
+    assert load_inventory(path).warnings == (
+        f"{path}:3: group gpu: ansible_usr is left alone; did you mean ansible_user?",
+        f"{tmp_path}/group_vars/gpu.yml:1: group gpu: ansible_ssh_pass {only}",
+        f"{path}:8: host gpu01: ansible_password {only}",
+        f"{path}:9: host gpu01: ansible_prot is left alone; did you mean ansible_port?",
+    )
+
+
+def test_a_digest_pins_an_image(tmp_path: Path) -> None:
+    image = f"lab.example.org:5000/tensorflow@sha256:{'0a' * 32}"
+    (tmp_path / "lab.yaml").write_text(HOST.replace("{}", f"fleet_image: {image}"))
+    assert load_inventory(tmp_path / "lab.yaml").hosts[0].settings.image == image
+
+
+@pytest.mark.parametrize(
+    ("missing", "hint"),
+    [("lab.yml", "did you mean {}/lab.yaml?"), ("lba.yaml", "did you mean {}/lab.yaml?"), ("other.yaml", "")],
+)
+def test_a_missing_file_with_a_neighbour(tmp_path: Path, missing: str, hint: str) -> None:
+    (tmp_path / "lab.yaml").write_text(HOST)
+    with pytest.raises(ConfigError, match="no such file") as error:
+        load_inventory(tmp_path / missing)
+    assert error.value.hint == hint.format(tmp_path)
 
 
 def test_an_alias_bomb(tmp_path: Path) -> None:

@@ -64,6 +64,8 @@ def test_a_pattern_selects(pattern: str | None, aliases: list[str]) -> None:
         ("gpu[3:1]", "`gpu[3:1]` selects nothing", ""),
         ("gpu[1-3]", "`gpu[1-3]` matches no host or group", "write gpu[1:3]"),
         ("gqu[0]", "`gqu[0]` matches no host or group", "did you mean gpu?"),
+        ("gpu0[1:2]", "`gpu0[1:2]` matches no host or group", "and gpu0 is none; by name it is gpu01,gpu02"),
+        ("node[1:2]", "`node[1:2]` matches no host or group", "[1:2] counts the hosts of a group, and node is none"),
         ("gpu:!gpu", "selects no host", "takes every host away"),
         ("spare", "selects no host", "the group has no hosts"),
         ("", "the pattern is empty", "leave it out"),

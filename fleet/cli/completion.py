@@ -1,0 +1,50 @@
+"""What the shell offers for a word that is half written. Whatever is wrong with a file, it offers nothing, silently."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import typer
+
+from fleet.errors import FleetError
+
+
+def complete_suite(incomplete: str) -> Iterator[tuple[str, str]]:
+    """Shipped suites, each with what it is for."""
+    from fleet.suite import list_suites
+
+    for suite in list_suites():
+        if suite.name.startswith(incomplete):
+            yield suite.name, suite.description
+
+
+def complete_run(ctx: typer.Context, incomplete: str) -> Iterator[tuple[str, str]]:
+    """Ids of the runs there are, the newest first, each with its suite."""
+    from fleet.store.rundir import Store
+
+    with contextlib.suppress(FleetError):
+        for run in Store(Path(ctx.params.get("reports") or "reports")).runs():
+            if run.run_id.startswith(incomplete):
+                yield run.run_id, run.suite or run.state
+
+
+def complete_limit(ctx: typer.Context, incomplete: str) -> Iterator[str]:
+    """Groups and hosts of the inventory that stands before it on the line, for the last part of the pattern."""
+    from fleet.inventory.loader import load_inventory
+
+    inventory = ctx.params.get("inventory")
+    begun = re.fullmatch(r"(.*[:,])?[&!]?", incomplete[: len(incomplete) - len(_last_name(incomplete))])
+    if not inventory or not begun:
+        return
+    with contextlib.suppress(FleetError):
+        loaded = load_inventory(Path(inventory))
+        for name in dict.fromkeys([*loaded.groups, *(host.alias for host in loaded.hosts)]):
+            if name.startswith(_last_name(incomplete)):
+                yield begun[0] + name
+
+
+def _last_name(pattern: str) -> str:
+    return re.split(r"[:,&!]", pattern)[-1]

@@ -8,7 +8,6 @@ import re
 import socket
 import subprocess
 import sys
-import tempfile
 import time
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -152,20 +151,25 @@ def test_a_dry_run_tells_a_number_of_gpus_from_their_indexes(files: Path, run_fl
     assert "pull" not in native.stdout
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
+@pytest.mark.needs("root", "setpriv")
 def test_an_inventory_that_may_not_be_read_is_said_as_everything_else(files: Path) -> None:
-    with tempfile.TemporaryDirectory() as name:
-        Path(name).chmod(0o755)
-        (Path(name) / "lab.yaml").write_text(GOOD)
-        (Path(name) / "lab.yaml").chmod(0o600)
-        code = (
-            "import os, sys; from fleet.cli.app import main; import fleet.inventory.loader, fleet.cli.run;"
-            f"os.setuid(65534); sys.argv = ['fleet', 'run', '-i', '{name}/lab.yaml', '--dry-run']; main()"
-        )
-        done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=60)
+    inventory = files / "lab.yaml"
+    inventory.write_text(GOOD)
+    inventory.chmod(0o600)
+    os.chown(inventory, 65534, 65534)
+    # Root as everybody else: without the right to read what belongs to others.
+    argv = ["setpriv", "--bounding-set=-dac_override,-dac_read_search", sys.executable, "-m", "fleet"]
+    done = subprocess.run(
+        [*argv, "run", "-i", str(inventory), "--dry-run"],
+        cwd=files,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
 
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == f"fleet: {name}/lab.yaml: cannot be read: Permission denied\n"
+    assert done.stderr == f"fleet: {inventory}: cannot be read: Permission denied\n"
 
 
 def test_usage_writes_an_argument_that_may_be_left_out_in_brackets_once(run_fleet: RunFleet) -> None:

@@ -6,6 +6,7 @@ import tensorflow as tf
 
 from payload.cell import Cell
 from payload.measure import NotFinite, Step
+from payload.models.counts import count_macs
 from payload.models.layers import Layers, Weights
 from payload.models.network import Network
 
@@ -56,7 +57,7 @@ class Workload:
         with tf.Graph().as_default() as graph:
             layers = Layers(self._weights, self._cell.data_format, self._dtype, training=False)
             self._network.describe(layers, self._arrange(tf.zeros(shape, self._dtype)))
-            macs = _count_macs(graph)
+            macs = count_macs(graph)
         return {
             "input_shape": list(self._network.input_shape),
             "parameters": sum(weight.size for weight in self._weights.trainable),
@@ -117,8 +118,9 @@ class Workload:
         gradients = self._differentiate(loss)
         rate, rise = self._network.learning_rate(batch_size)
         alpha = tf.constant(rate) if rise == 0 else rate * tf.minimum(self._taken / float(rise), 1.0)
-        # Every update waits for every gradient: a variable still being read would be copied, not updated in place.
-        with tf.control_dependencies(gradients + [alpha]):
+        # Every update waits for every gradient: a variable still being read would be copied, not updated in place. They
+        # wait for one operation, which waits for all: a thousand times a thousand edges take a minute to trace.
+        with tf.control_dependencies([tf.group(alpha, *gradients)]):
             for i, weight in enumerate(self._weights.trainable):
                 tf.raw_ops.ResourceApplyGradientDescent(var=weight.variable.handle, alpha=alpha, delta=gradients[i])
             for variable, change in layers.moving_updates:
@@ -133,22 +135,3 @@ class Workload:
             return list(tf.gradients(loss, variables))
         scale = self._network.loss_scale
         return [gradient * (1.0 / scale) for gradient in tf.gradients(loss * scale, variables)]
-
-
-def _count_macs(graph: Any) -> int:
-    """Multiply-adds of the convolutions and matrix products in a graph with static shapes."""
-    total = 0
-    for operation in graph.get_operations():
-        if operation.type == "Conv2D":
-            height, width, channels, _ = operation.inputs[1].shape.as_list()
-            total += _size(operation.outputs[0]) * height * width * channels
-        elif operation.type == "MatMul":
-            total += _size(operation.outputs[0]) * int(operation.inputs[0].shape[1])
-    return total
-
-
-def _size(tensor: Any) -> int:
-    product = 1
-    for n in tensor.shape.as_list():
-        product *= n
-    return product

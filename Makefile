@@ -1,6 +1,7 @@
 # Needs Python 3.11 to 3.13 with pip, and make. Everything else goes into .venv, in the versions of requirements.lock.
 #   make demo    measure this machine
 #   make test    every check and test; as root on Debian or Ubuntu it also sets up the lab
+#   make zoo     every model of the benchmark, where the tests take one of each kind; half an hour
 #   make lint    the checks that take seconds
 #   make pictures  the README's picture anew, from a run on the lab
 #   make lock    requirements.lock anew from pyproject.toml
@@ -15,7 +16,7 @@ PYTHON ?= $(shell for p in $(CANDIDATES); do \
 PIP_INSTALL = $(BIN)/python -m pip --disable-pip-version-check -qq install
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint lock clean lab pictures
+.PHONY: help demo test zoo lint lock clean lab pictures
 
 help:
 	@sed -n '/^#/!q; s/^# \{0,1\}//p' Makefile
@@ -27,6 +28,10 @@ demo: $(VENV)/.fleet
 # pytest comes last: the last line of `make test` counts the tests.
 test: lint lab
 	@$(BIN)/python -m pytest
+
+zoo: $(VENV)/.fleet
+	@FLEET_ZOO=all $(BIN)/python -m pytest tests/payload/test_zoo_counts.py tests/payload/test_zoo_logits.py \
+	  tests/payload/test_zoo_steps.py
 
 lint: $(VENV)/.fleet
 	@$(BIN)/ruff check .

@@ -66,7 +66,7 @@ def _list_models(as_json: bool) -> None:
     if as_json:
         print(json.dumps({"models": models}, indent=2))
         return
-    row = "%-14s %-12s %12s %8s  %s"
+    row = "%-16s %-12s %12s %8s  %s"
     print(row % ("model", "input", "parameters", "GMAC", "phases"))
     for model in models:
         size = "x".join(str(n) for n in model["input_shape"])

@@ -11,7 +11,14 @@ from payload.parent import measure_cell
 from payload.process import Stop, Stopped
 from payload.spec import Rules
 
-_DEFAULT_BATCH_SIZES = {"alexnet": 512, "resnet50": 64}
+_DEFAULT_BATCH_SIZES = dict(
+    {"alexnet": 512, "nasnetlarge": 16, "alexnet_cifar10": 128},
+    **dict.fromkeys(["resnet50", "resnet50_v1.5", "resnet50_v2"], 64),
+    **dict.fromkeys(["vgg11", "vgg11_lrn", "vgg13", "vgg16", "vgg16c", "vgg19"], 64),
+    **dict.fromkeys(["densenet40_k12", "densenet100_k12", "densenet100_k24"], 64),
+    **dict.fromkeys(["resnet20", "resnet32", "resnet44", "resnet56", "resnet110"], 128),
+    **dict.fromkeys(["resnet20_v2", "resnet32_v2", "resnet44_v2", "resnet56_v2", "resnet110_v2"], 128),
+)
 """The reference's; 32 for all others."""
 
 _EVERY = 10

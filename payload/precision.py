@@ -4,8 +4,6 @@ from typing import Any, Sequence
 
 import tensorflow as tf
 
-from payload.models.layers import Layers
-
 _TYPES = {"fp32": tf.float32, "tf32": tf.float32, "fp16": tf.float16, "bf16": tf.bfloat16}
 
 FLOAT32_BITS = 23
@@ -15,16 +13,6 @@ FLOAT32_BITS = 23
 def choose_type(precision: str) -> Any:
     """TensorFlow's type of images, activations and cast weights. TF32 is float32 that is multiplied differently."""
     return _TYPES[precision]
-
-
-class PreciseLayers(Layers):
-    """Layers that detour through float32 where TensorFlow has no kernel of the type."""
-
-    def normalise_locally(self, x: Any, radius: int, bias: float, alpha: float, beta: float) -> Any:
-        if self.dtype != tf.bfloat16:
-            return Layers.normalise_locally(self, x, radius, bias, alpha, beta)
-        wide = Layers.normalise_locally(self, tf.cast(x, tf.float32), radius, bias, alpha, beta)
-        return tf.cast(wide, tf.bfloat16)
 
 
 PROBES = [1.0 + 2.0**-n for n in range(1, FLOAT32_BITS + 1)]

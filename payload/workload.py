@@ -8,10 +8,11 @@ import tensorflow as tf
 from payload.cell import Cell
 from payload.compat import find_reference_rate
 from payload.measure import NotFinite, Step
+from payload.models.counts import count_macs
 from payload.models.layers import Layers, Weights
 from payload.models.network import Network
 from payload.optimizers import Optimizer
-from payload.precision import PreciseLayers, choose_type
+from payload.precision import choose_type
 from payload.reduction import choose_reduction, reduce_gradients
 
 _WEIGHT_DECAY = 4e-5
@@ -86,9 +87,9 @@ class Workload:
         """Describe the network once in a scratch graph: makes the weights known, and counts."""
         shape = [1] + list(self._network.input_shape)
         with tf.Graph().as_default() as graph:
-            layers = PreciseLayers(self._weights, self._cell.data_format, self._dtype, training=False)
+            layers = Layers(self._weights, self._cell.data_format, self._dtype, training=False)
             self._network.describe(layers, self._arrange(tf.zeros(shape, self._dtype)))
-            macs = _count_macs(graph)
+            macs = count_macs(graph)
             self.activations = _list_activations(graph, self._cell.batch_size)
         return {
             "input_shape": list(self._network.input_shape),
@@ -123,7 +124,7 @@ class Workload:
     def _apply(self, tower: Tower, training: bool) -> Tuple[Layers, Any]:
         """(layers, float32 output of the network for the tower's resident images)."""
         tower.weights.rewind()
-        layers = PreciseLayers(tower.weights, self._cell.data_format, self._dtype, training)
+        layers = Layers(tower.weights, self._cell.data_format, self._dtype, training)
         output = self._network.describe(layers, self._arrange(tf.identity(tower.images)))
         return layers, tf.cast(output, tf.float32)
 
@@ -181,11 +182,12 @@ class Workload:
             taken = tf.identity(self._taken)
             rate = self._choose_rate(taken)
             loss = losses[0] if len(losses) == 1 else tf.add_n(losses) / float(len(losses))
-        # Every update waits for every gradient: a variable still being read would be copied, not updated in place.
+        # Every update waits for every gradient: a variable still being read would be copied, not updated in place. They
+        # wait for one operation, which waits for all: a thousand times a thousand edges take a minute to trace.
         for tower, optimizer, mine in zip(self._towers, self._optimizers, gradients):
-            with tf.device(tower.device), tf.control_dependencies(mine + [rate]):
+            with tf.device(tower.device), tf.control_dependencies([tf.group(rate, *mine)]):
                 optimizer.apply(mine, rate, taken)
-        with tf.device(first), tf.control_dependencies(gradients[0] + [rate]):
+        with tf.device(first), tf.control_dependencies([tf.group(rate, *gradients[0])]):
             for variable, change in zip(self._towers[0].moving, results[0][2]):
                 tf.raw_ops.AssignSubVariableOp(resource=variable.handle, value=change)
             tf.raw_ops.AssignAddVariableOp(resource=self._taken.handle, value=tf.constant(1.0))
@@ -262,22 +264,3 @@ def _list_activations(graph: Any, batch_size: int) -> List[Tuple[str, List[int]]
         elif operation.type == "MaxPool":
             found.append(("pool%d" % count, shape))
     return found
-
-
-def _count_macs(graph: Any) -> int:
-    """Multiply-adds of the convolutions and matrix products in a graph with static shapes."""
-    total = 0
-    for operation in graph.get_operations():
-        if operation.type == "Conv2D":
-            height, width, channels, _ = operation.inputs[1].shape.as_list()
-            total += _size(operation.outputs[0]) * height * width * channels
-        elif operation.type == "MatMul":
-            total += _size(operation.outputs[0]) * int(operation.inputs[0].shape[1])
-    return total
-
-
-def _size(tensor: Any) -> int:
-    product = 1
-    for n in tensor.shape.as_list():
-        product *= n
-    return product

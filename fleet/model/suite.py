@@ -100,7 +100,7 @@ class ModelInfo(Noun):
 
     name: str
     input_shape: tuple[int, int, int]
-    """Height, width, channels."""
+    """Height, width, channels of an image; of a text: tokens, 1, 1."""
     parameters: int
     forward_macs: int
     """Multiply-adds of one image's forward pass: convolutions and matrix products only."""

@@ -4,11 +4,13 @@ There is no Keras here: the batch normalisation of Keras 3 is not fused and cost
 the number would move with the container and not with the hardware.
 """
 
-from typing import Any, Callable, Dict, List, Optional, Tuple
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple, Union
 
 import tensorflow as tf
 
 Initial = Callable[[Tuple[int, ...]], Any]
+Kernel = Union[int, Tuple[int, int]]
+"""Height and width of a convolution's kernel; one number for a square."""
 
 
 def scaled_normal(gain: float, fan_in: int) -> Initial:
@@ -22,6 +24,11 @@ def plain_normal(deviation: float) -> Initial:
     return lambda shape: tf.random.truncated_normal(shape, stddev=deviation)
 
 
+def constant(value: float) -> Initial:
+    """Initial values: this one everywhere."""
+    return lambda shape: tf.fill(shape, value)
+
+
 class Weight:
     """One variable a network asked for: what it is and, once made, the variable itself (float32 always)."""
 
@@ -31,7 +38,7 @@ class Weight:
         self.initial = initial
         self.trainable = trainable
         self.decayed = decayed
-        """Takes part in the L2 loss: every trainable variable but those of batch normalisation."""
+        """Takes part in the L2 loss."""
         self.variable: Any = None
 
     @property
@@ -103,24 +110,29 @@ class Layers:
         self,
         x: Any,
         filters: int,
-        kernel: int,
+        kernel: Kernel,
         stride: int = 1,
         padding: str = "SAME",
         initial: Optional[Initial] = None,
     ) -> Any:
-        """A square convolution without bias. Kernel: [kernel, kernel, channels in, filters]."""
+        """A convolution without bias. Its variable: [height, width, channels in, filters]."""
+        height, width = _split(kernel)
         channels = self.channels(x)
-        shape = (kernel, kernel, channels, filters)
-        start = initial or scaled_normal(1.0, kernel * kernel * channels)
-        weight = self._weights.take(self._name("conv") + "/kernel", shape, start)
-        strides = self._spatial(stride)
-        return tf.nn.conv2d(x, self._cast(weight), strides, padding, data_format=self.data_format)
+        start = initial or scaled_normal(1.0, height * width * channels)
+        weight = self.take("conv", (height, width, channels, filters), start)
+        return tf.nn.conv2d(x, tf.cast(weight, x.dtype), self._spatial(stride), padding, data_format=self.data_format)
+
+    def convolve_depthwise(self, x: Any, kernel: int, stride: int, initial: Initial) -> Any:
+        """Every channel with a filter of its own, padding SAME. Its variable: [kernel, kernel, channels, 1]."""
+        weight = self.take("depthwise", (kernel, kernel, self.channels(x), 1), initial)
+        cast = tf.cast(weight, x.dtype)
+        return tf.nn.depthwise_conv2d(x, cast, self._spatial(stride), "SAME", data_format=self.data_format)
 
     def convolve_bias_relu(
         self,
         x: Any,
         filters: int,
-        kernel: int,
+        kernel: Kernel,
         stride: int = 1,
         padding: str = "SAME",
         initial: Optional[Initial] = None,
@@ -128,19 +140,26 @@ class Layers:
         """A convolution, a bias per filter, ReLU."""
         return tf.nn.relu(self.add_bias(self.convolve(x, filters, kernel, stride, padding, initial)))
 
-    def add_bias(self, x: Any) -> Any:
-        """One bias per channel, 0 at first."""
-        bias = self._weights.take(self._name("bias"), (self.channels(x),), tf.zeros)
-        return tf.nn.bias_add(x, self._cast(bias), data_format=self.data_format if len(x.shape) == 4 else None)
+    def add_bias(self, x: Any, start: float = 0.0) -> Any:
+        """One bias per channel."""
+        bias = self.take("bias", (self.channels(x),), constant(start))
+        data_format = self.data_format if len(x.shape) == 4 else None
+        return tf.nn.bias_add(x, tf.cast(bias, x.dtype), data_format=data_format)
 
-    def normalise(self, x: Any, decay: float, epsilon: float) -> Any:
-        """Fused batch normalisation with scale and offset; parameters and statistics are float32 in any precision."""
+    def normalise(self, x: Any, decay: float, epsilon: float, scaled: bool = True, decayed: bool = False) -> Any:
+        """Fused batch normalisation; parameters and statistics are float32 in any precision.
+
+        Args:
+            scaled: with a scale per channel; the offset is always there.
+            decayed: scale and offset take part in the L2 loss.
+        """
         name = self._name("norm")
         shape = (self.channels(x),)
-        scale = self._weights.take(name + "/scale", shape, tf.ones, decayed=False)
-        offset = self._weights.take(name + "/offset", shape, tf.zeros, decayed=False)
-        mean = self._weights.take(name + "/mean", shape, tf.zeros, trainable=False)
-        variance = self._weights.take(name + "/variance", shape, tf.ones, trainable=False)
+        take = self._weights.take
+        scale = take(name + "/scale", shape, tf.ones, decayed=decayed) if scaled else tf.ones(shape)
+        offset = take(name + "/offset", shape, tf.zeros, decayed=decayed)
+        mean = take(name + "/mean", shape, tf.zeros, trainable=False)
+        variance = take(name + "/variance", shape, tf.ones, trainable=False)
         given = tf.zeros([0]) if self.training else None
         y = tf.raw_ops.FusedBatchNormV3(
             x=x,
@@ -160,14 +179,37 @@ class Layers:
     def max_pool(self, x: Any, size: int, stride: int, padding: str = "VALID") -> Any:
         return tf.nn.max_pool2d(x, self._spatial(size), self._spatial(stride), padding, data_format=self.data_format)
 
-    def normalise_locally(self, x: Any, radius: int, bias: float, alpha: float, beta: float) -> Any:
-        """Local response normalisation. TensorFlow has it for NHWC only."""
-        return tf.nn.local_response_normalization(x, radius, bias, alpha, beta)
+    def average_pool(self, x: Any, size: int, stride: int, padding: str = "VALID") -> Any:
+        return tf.nn.avg_pool2d(x, self._spatial(size), self._spatial(stride), padding, data_format=self.data_format)
 
-    def pad(self, x: Any, width: int) -> Any:
-        """Zeros on all four sides."""
-        inner = [[width, width], [width, width]]
+    def normalise_locally(self, x: Any, radius: int, bias: float, alpha: float, beta: float) -> Any:
+        """Local response normalisation over 2 * radius + 1 channels.
+
+        TensorFlow has it for NHWC only, and float32 is the only type for which it has it on every device: other tensors
+        are turned and cast there and back.
+        """
+        y = tf.cast(x, tf.float32)
+        if self.data_format == "NHWC":
+            y = tf.nn.local_response_normalization(y, radius, bias, alpha, beta)
+        else:
+            y = tf.nn.local_response_normalization(tf.transpose(y, [0, 2, 3, 1]), radius, bias, alpha, beta)
+            y = tf.transpose(y, [0, 3, 1, 2])
+        return tf.cast(y, x.dtype)
+
+    def pad(self, x: Any, before: int, after: int) -> Any:
+        """Zeros above and to the left, below and to the right."""
+        inner = [[before, after], [before, after]]
         return tf.pad(x, [[0, 0]] + inner + [[0, 0]] if self.data_format == "NHWC" else [[0, 0], [0, 0]] + inner)
+
+    def pad_channels(self, x: Any, width: int) -> Any:
+        """Channels of zeros before the first and after the last."""
+        outer = [[0, 0], [0, 0]]
+        channels = [[width, width]]
+        return tf.pad(x, [[0, 0]] + (channels + outer if self.data_format == "NCHW" else outer + channels))
+
+    def join(self, tensors: Sequence[Any]) -> Any:
+        """Their channels one after the other."""
+        return tf.concat(list(tensors), 1 if self.data_format == "NCHW" else 3)
 
     def average_spatially(self, x: Any) -> Any:
         """[batch, channels]: the mean over height and width."""
@@ -180,11 +222,14 @@ class Layers:
             size *= int(n)
         return tf.reshape(x, [-1, size])
 
-    def connect(self, x: Any, units: int, gain: float) -> Any:
-        """A dense layer with bias: [batch, n] to [batch, units]. Initial variance gain / n."""
+    def connect(
+        self, x: Any, units: int, gain: float = 1.0, initial: Optional[Initial] = None, bias: float = 0.0
+    ) -> Any:
+        """A dense layer with bias: [batch, n] to [batch, units]. Initial variance gain / n where none is given."""
         size = int(x.shape[1])
-        weight = self._weights.take(self._name("dense") + "/kernel", (size, units), plain_normal((gain / size) ** 0.5))
-        return self.add_bias(tf.matmul(x, self._cast(weight)))
+        start = initial or plain_normal((gain / size) ** 0.5)
+        weight = self.take("dense", (size, units), start)
+        return self.add_bias(tf.matmul(x, tf.cast(weight, x.dtype)), bias)
 
     def relu(self, x: Any) -> Any:
         return tf.nn.relu(x)
@@ -196,12 +241,20 @@ class Layers:
     def channels(self, x: Any) -> int:
         return int(x.shape[1 if self.data_format == "NCHW" else -1])
 
+    def height(self, x: Any) -> int:
+        return int(x.shape[2 if self.data_format == "NCHW" else 1])
+
+    def take(self, kind: str, shape: Tuple[int, ...], initial: Initial, decayed: bool = True) -> Any:
+        """The next trainable variable of this kind, in float32."""
+        return self._weights.take(self._name(kind), shape, initial, decayed=decayed)
+
     def _spatial(self, n: int) -> List[int]:
         return [1, n, n, 1] if self.data_format == "NHWC" else [1, 1, n, n]
-
-    def _cast(self, weight: Any) -> Any:
-        return tf.cast(weight, self.dtype)
 
     def _name(self, kind: str) -> str:
         self._counts[kind] = self._counts.get(kind, 0) + 1
         return "%s%d" % (kind, self._counts[kind])
+
+
+def _split(kernel: Kernel) -> Tuple[int, int]:
+    return (kernel, kernel) if isinstance(kernel, int) else kernel

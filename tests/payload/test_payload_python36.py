@@ -67,7 +67,7 @@ def test_the_parent_runs_on_python_3_6(python36: str, tmp_path: Path) -> None:
 
 @pytest.mark.timeout(1200)
 @pytest.mark.needs("tensorflow")
-def test_the_oldest_tensorflow_measures_every_model(tensorflow23: str, tmp_path: Path) -> None:
+def test_the_oldest_tensorflow_measures_every_kind_of_model(tensorflow23: str, tmp_path: Path) -> None:
     archive = tmp_path / "fleet-payload.pyz"
     archive.write_bytes(build_bundle().data)
     planned = [
@@ -75,6 +75,13 @@ def test_the_oldest_tensorflow_measures_every_model(tensorflow23: str, tmp_path:
         Cell(model="resnet50", phase="forward", batch_size=2),
         Cell(model="alexnet", phase="train", batch_size=2),
         Cell(model="alexnet_conv", phase="forward_backward", batch_size=2),
+        Cell(model="lenet", phase="train", batch_size=2),
+        Cell(model="resnet20_v2", phase="train", batch_size=2),
+        Cell(model="densenet40_k12", phase="train", batch_size=2),
+        Cell(model="mobilenet", phase="train", batch_size=2),
+        Cell(model="nasnet_cifar10", phase="forward", batch_size=2),
+        Cell(model="vgg11_lrn", phase="forward", precision="fp16", batch_size=1),
+        Cell(model="bert_base_128", phase="train", batch_size=1),
         Cell(model="alexnet_conv", phase="forward", precision="fp16", batch_size=1),
     ]
     spec = bench.write_spec(tmp_path, planned)

@@ -64,7 +64,9 @@ def run(
     inventory: Inventory,
     suite: Annotated[
         str,
-        typer.Option("--suite", "-s", help="A shipped suite (smoke, quick), or a file.", autocompletion=complete_suite),
+        typer.Option(
+            "--suite", "-s", help="A shipped suite (smoke, quick, …) or a file.", autocompletion=complete_suite
+        ),
     ] = "quick",
     limit: Limit = None,
     forks: Forks = 32,
@@ -97,6 +99,14 @@ def report(
     from fleet.cli.report import print_report
 
     print_report(reports, run_id, as_json=json)
+
+
+@app.command()
+def models(json: Json = False) -> None:
+    """List the models: input, parameters, operations, phases, and where the definition comes from."""
+    from fleet.cli.models import print_models
+
+    print_models(as_json=json)
 
 
 @app.command()

@@ -179,7 +179,7 @@ def test_usage_writes_an_argument_that_may_be_left_out_in_brackets_once(run_flee
 @pytest.mark.parametrize(
     ("line", "offers"),
     [
-        ("fleet run --suite ", ["quick", "smoke"]),
+        ("fleet run --suite ", ["alexnet-cpu-gpu", "precision", "quick", "smoke", "standard"]),
         ("fleet run --suite sm", ["smoke"]),
         ("fleet run -i good.yaml --limit g", ["gpu", "gpu01"]),
         ("fleet ping -i good.yaml -l all,!cpu", ["all,!cpu01", "all,!cpu02"]),

@@ -132,7 +132,7 @@ def _make_cell(host: HostPlan, plan: Plan, ending: Ending, place: int) -> CellRe
     cell = host.cells[place]
     status, reason = ending.words.get(place, (CellStatus.OK, ""))
     rate = ending.rate / 1.5**place
-    step_us = cell.batch_size / rate * 1e6
+    step_us = (cell.batch_size or 96) / rate * 1e6
     ok = status is CellStatus.OK
     return CellResult(
         schema_="fleet.result/1",

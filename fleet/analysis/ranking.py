@@ -49,7 +49,7 @@ def estimate_rate(images_per_s: float, timing: Timing | None) -> Estimate:
     r = second ÷ first, and their geometric mean at the median, the halves lie at √r and 1/√r of it.
     """
     middle = timing.quantiles_us.get("p50") if timing else None
-    if timing is None or not middle:
+    if timing is None or not middle or middle <= 0:
         return Estimate(images_per_s, images_per_s, images_per_s)
     drift = math.sqrt(timing.halves_ratio) if timing.halves_ratio > 0 else 1.0
     shortest = min(timing.ci95_us[0], middle * min(drift, 1 / drift))
@@ -93,4 +93,4 @@ def summarise(values: Mapping[str, float]) -> Spread | None:
 def relative_spread(timing: Timing) -> float | None:
     """How far the step times scatter: robust standard deviation (1.4826 × MAD) ÷ median. A ratio; None if not known."""
     middle = timing.quantiles_us.get("p50")
-    return MAD_TO_SIGMA * timing.mad_us / middle if middle else None
+    return MAD_TO_SIGMA * timing.mad_us / middle if middle and middle > 0 else None

@@ -9,7 +9,7 @@ from typing import Literal
 from fleet.host.documents import Document, DocumentError, parse_document
 from fleet.model.base import Record
 from fleet.model.plan import HostPlan
-from fleet.model.result import CellResult, CellStatus, Stage
+from fleet.model.result import CellResult, CellStatus, Stage, Throughput, Timing
 from fleet.model.suite import Cell
 from fleet.model.text import make_inert
 
@@ -79,7 +79,71 @@ def _check_cell(expected: Expectation, index: int, cell: Cell, result: CellResul
             return "it says ok and not for which batch size"
         if result.throughput.images_per_s <= 0 or result.timing.steps < 1:
             return "it says ok and has no throughput"
+    return _find_implausible(result)
+
+
+_STEP_US = (1.0, 1e12)
+"""From what no clock here tells from nothing to eleven days."""
+
+_SPREAD_US = (0.0, 1e12)
+_SECONDS = (0.0, 1e9)
+_RATE = (1e-9, 1e9)
+"""Images per second."""
+
+_RATIO = (1e-9, 1e9)
+_COUNT = (0.0, 1e9)
+
+
+def _find_implausible(result: CellResult) -> str | None:
+    """A figure that no machine can have measured; with it no report could be calculated."""
+    figures = [("duration_s", result.duration_s, _SECONDS)]
+    if result.timing:
+        figures += _list_timing(result.timing)
+    if result.throughput:
+        figures += _list_throughput(result.throughput)
+    for name, value, (low, high) in figures:
+        if not low <= value <= high:
+            return f"{name} is {value:g}, which is not from {low:g} to {high:g}"
+    if result.timing:
+        quantiles = [result.timing.quantiles_us[name] for name in _QUANTILES if name in result.timing.quantiles_us]
+        for name, rising in (("quantiles_us", quantiles), ("ci95_us", list(result.timing.ci95_us))):
+            if rising != sorted(rising):
+                return f"{name} do not rise"
     return None
+
+
+_QUANTILES: tuple[Literal["p05", "p25", "p50", "p75", "p95", "p99"], ...] = ("p05", "p25", "p50", "p75", "p95", "p99")
+
+_Figure = tuple[str, float, tuple[float, float]]
+"""Name, value, and the least and the most it can be."""
+
+
+def _list_timing(timing: Timing) -> list[_Figure]:
+    return [
+        ("warmup_steps", timing.warmup_steps, _COUNT),
+        ("warmup_s", timing.warmup_s, _SECONDS),
+        ("steps", timing.steps, _COUNT),
+        ("dropped_steps", timing.dropped_steps, _COUNT),
+        ("total_s", timing.total_s, _SECONDS),
+        *((f"quantiles_us.{name}", value, _STEP_US) for name, value in timing.quantiles_us.items()),
+        # 0 stands for a median that is missing: there is no figure without one.
+        ("quantiles_us.p50", timing.quantiles_us.get("p50", 0.0), _STEP_US),
+        ("mean_us", timing.mean_us, _STEP_US),
+        ("sd_us", timing.sd_us, _SPREAD_US),
+        ("mad_us", timing.mad_us, _SPREAD_US),
+        *(("ci95_us", value, _STEP_US) for value in timing.ci95_us),
+        ("halves_ratio", timing.halves_ratio, _RATIO),
+    ]
+
+
+def _list_throughput(throughput: Throughput) -> list[_Figure]:
+    figures = [
+        ("images_per_s", throughput.images_per_s, _RATE),
+        ("images_per_s_total", throughput.images_per_s_total, _RATE),
+    ]
+    if throughput.images_per_s_per_device is not None:
+        figures.append(("images_per_s_per_device", throughput.images_per_s_per_device, _RATE))
+    return figures
 
 
 def _lose_cell(expected: Expectation, index: int, cell: Cell, problem: str | None) -> CellResult:

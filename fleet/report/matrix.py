@@ -99,15 +99,20 @@ def _build_value(alias: str, result: CellResult) -> Entry:
     return Entry(
         alias,
         "value",
-        images_per_s=estimate.value if estimate else None,
-        images_per_s_low=estimate.low if estimate else None,
-        images_per_s_high=estimate.high if estimate and math.isfinite(estimate.high) else None,
+        images_per_s=_keep_finite(estimate.value) if estimate else None,
+        images_per_s_low=_keep_finite(estimate.low) if estimate else None,
+        images_per_s_high=_keep_finite(estimate.high) if estimate else None,
         images_per_s_total=throughput.images_per_s_total if throughput else None,
         step_us=timing.quantiles_us.get("p50") if timing else None,
-        spread=relative_spread(timing) if timing else None,
+        spread=_keep_finite(relative_spread(timing)) if timing else None,
         steady=timing.steady if timing else None,
         status=result.status.value,
     )
+
+
+def _keep_finite(value: float | None) -> float | None:
+    """None for an infinity, or what infinities make: a stored figure may be as large as a number can be."""
+    return value if value is not None and math.isfinite(value) else None
 
 
 def _build_groups(entries: Sequence[Entry], groups: Sequence[HardwareGroup]) -> tuple[GroupEntry, ...]:
@@ -130,4 +135,5 @@ def _summarise_group(entries: Sequence[Entry], best: bool) -> GroupEntry:
     if spread is None:
         return GroupEntry(0, words=words)
     slowest = spread.slowest if spread.count > 1 else ""
-    return GroupEntry(spread.count, spread.median, spread.lowest, spread.highest, slowest, best, words)
+    middle = _keep_finite(spread.median)
+    return GroupEntry(spread.count, middle, spread.lowest, spread.highest, slowest, best, words)

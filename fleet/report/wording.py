@@ -24,7 +24,9 @@ def count_things(number: int, thing: str) -> str:
 
 
 def format_rate(value: float) -> str:
-    """A rate with three or four significant digits: `0.123`, `1.23`, `12.3`, `123`, `1,234`, `12,340`."""
+    """A rate with three or four significant digits: `0.123`, `1.23`, `12.3`, `123`, `1,234`, `12,340`, `1e+20`."""
+    if value >= 1e15:
+        return f"{value:.3g}"
     if value >= 1000:
         digits = len(str(int(value))) - 4
         return f"{round(value, -digits):,.0f}"
@@ -37,6 +39,8 @@ def format_rate(value: float) -> str:
 def format_spread(ratio: float) -> str:
     """A relative spread in per cent: `±0.4%`, `±12%`."""
     percent = ratio * 100
+    if percent >= 1e6:
+        return f"±{percent:.0e}%"
     return f"±{percent:.1f}%" if percent < 9.95 else f"±{percent:.0f}%"
 
 

@@ -318,3 +318,32 @@ def test_an_open_batch_size_is_ok_only_with_what_was_found() -> None:
     assert found.status == "ok" and found.batch_search and found.batch_search.batch_size == 96
     for search in (None, {"batch_size": None, "fails": 1, "where": "device", "attempts": 6}):
         assert (read(search).status, read(search).reason) == ("lost", "document_invalid")
+
+
+HUGE = 1.79e308
+IMPLAUSIBLE: dict[str, tuple[str, dict[str, Any], str]] = {
+    "rate": ("throughput", {"images_per_s": HUGE}, "images_per_s is 1.79e+308"),
+    "total rate": ("throughput", {"images_per_s_total": 0.0}, "images_per_s_total is 0"),
+    "device rate": ("throughput", {"images_per_s_per_device": -1.0}, "images_per_s_per_device is -1"),
+    "spread": ("timing", {"mad_us": 1.7e308}, "mad_us is 1.7e+308"),
+    "negative spread": ("timing", {"mad_us": -1.0}, "mad_us is -1"),
+    "negative deviation": ("timing", {"sd_us": -0.5}, "sd_us is -0.5"),
+    "median of nothing": ("timing", {"quantiles_us": {"p50": 5e-324}}, "quantiles_us.p50 is"),
+    "no median": ("timing", {"quantiles_us": {"p05": 100.0}}, "quantiles_us.p50 is 0"),
+    "falling": ("timing", {"quantiles_us": {"p50": 100.0, "p95": 99.0}}, "quantiles_us do not rise"),
+    "interval": ("timing", {"ci95_us": [200.0, 100.0]}, "ci95_us do not rise"),
+    "drift": ("timing", {"halves_ratio": 0.0}, "halves_ratio is 0"),
+    "duration": ("timing", {"total_s": -1.0}, "total_s is -1"),
+    "steps": ("timing", {"steps": 1 << 62}, "steps is 4.61"),
+}
+
+
+@pytest.mark.parametrize("name", IMPLAUSIBLE)
+def test_figures_that_nothing_can_have_measured_cost_their_cell(name: str) -> None:
+    part, changes, said = IMPLAUSIBLE[name]
+    document = json.loads(cell(0))
+    outcome = build({"cells/000.json": cell(0, **{part: {**document[part], **changes}})})
+
+    assert (outcome.status, outcome.reason) == (H.RESULT_INVALID, "document")
+    assert said in outcome.message
+    assert [c.status for c in outcome.cells] == ["lost", "ok"]

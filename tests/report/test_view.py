@@ -168,3 +168,26 @@ def test_names_are_short_and_folded() -> None:
     assert shorten_cpu("AMD EPYC 7763 64-Core Processor") == "AMD EPYC 7763"
     assert name_hardware(make_facts("NVIDIA A100-SXM4-80GB", 8)) == "8× A100-SXM4-80GB"
     assert name_hardware(None) == ""
+
+
+@pytest.mark.parametrize("value", [1.79e308, -1.79e308, 5e-324, 0.0, -1.0])
+def test_no_stored_number_breaks_a_report(value: float, tmp_path: Path) -> None:
+    plan = make_plan({"a": CELLS[:1], "b": CELLS[:1], "c": CELLS[:1], "d": CELLS[:1]})
+    run = store_run(tmp_path, plan, {host.alias: Ending() for host in plan.hosts})
+    for alias, changed in {"a": "timing", "b": "throughput", "c": "throughput", "d": "quantiles"}.items():
+        file = run.path / "hosts" / alias / "host.json"
+        document = json.loads(file.read_text())
+        cell = document["cells"][0]
+        figures = cell["timing"]["quantiles_us"] if changed == "quantiles" else cell[changed]
+        figures.update({key: value for key, old in figures.items() if isinstance(old, float)})
+        if changed == "timing":
+            figures["ci95_us"] = [value, value]
+        document["job_s"] = value
+        file.write_text(json.dumps(document))
+    view = build_view(Store(tmp_path).load())
+    document = json.loads(render_json(view), parse_constant=lambda name: pytest.fail(f"{name} is no number"))
+    assert document["verdict"]["coverage"] == "4/4 hosts, 4/4 cells"
+    text = io.StringIO()
+    render_terminal(view, Console(file=text, width=120))
+    assert "4/4 hosts" in text.getvalue()
+    assert max(map(len, text.getvalue().splitlines())) <= 120

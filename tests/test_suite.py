@@ -111,6 +111,13 @@ TRAIN = "- models: [alexnet]\n  batch_sizes: [1]\n  on: [gpu]\n"
         ("name: mine\nrulez: {}\n", GOOD, 2, "'rulez'; did you mean rules?"),
         ("name: mine\nrules: {step: 3}\n", GOOD, 2, "'step'; did you mean steps?"),
         ("name: mine\nrules:\n  steps: 1\n", GOOD, 3, "steps: input should be greater than or equal to 2, not 1"),
+        ("name: mine\nrules: {cell_timeout_s: 1.7e+308}\n", GOOD, 2, "cell_timeout_s: input should be less than"),
+        (
+            "name: mine\nrules: {steps: 1000000001}\n",
+            GOOD,
+            2,
+            "steps: input should be less than or equal to 1000000000",
+        ),
         ("name: mine\nrules: {max_s: .inf}\n", GOOD, 2, "max_s"),
         ("name: mine\nrules: {steps: '3'}\n", GOOD, 2, "steps is a number, not a text ('3')"),
         ("name: mine\nrules: {min_s: 9, max_s: 3}\n", GOOD, 2, "min_s (9) is more than max_s (3)"),

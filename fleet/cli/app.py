@@ -13,6 +13,7 @@ import typer
 
 from fleet.cli.completion import complete_limit, complete_run, complete_suite
 from fleet.cli.streams import open_streams
+from fleet.cli.words import check_words, print_error
 from fleet.errors import FleetError
 
 app = typer.Typer(
@@ -159,12 +160,11 @@ def main() -> None:
     """Run one command and exit with its code. A person never sees a traceback for what they could cause."""
     try:
         open_streams()
+        check_words()
         try:
             app()
         finally:
             sys.stdout.flush()
     except FleetError as error:
-        typer.echo(f"fleet: {error}", err=True)
-        if error.hint:
-            typer.echo(f"       {error.hint}", err=True)
+        print_error(error)
         sys.exit(error.exit_code)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 import logging
 import signal
 import socket
@@ -23,6 +22,7 @@ from fleet.progress import Progress
 from fleet.report.wording import count_things
 from fleet.store.writer import RunWriter
 from fleet.transport.open import open_transport
+from fleet.transport.ssh_tokens import local_user
 
 log = logging.getLogger("fleet")
 
@@ -36,7 +36,7 @@ def measure_hosts(
     """
     cancelled = threading.Event()
     left = {host.alias for host in plan.hosts if host.cells}
-    who = f"{getpass.getuser()}@{socket.gethostname()}"
+    who = f"{local_user()}@{socket.gethostname()}"
 
     def make_job(host: HostPlan) -> Job:
         holder = f"{who} (fleet run {plan.run_id}, as {host.alias})"

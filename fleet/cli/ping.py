@@ -25,6 +25,7 @@ from fleet.report.terminal_blocks import Column, Ink, print_blocks
 from fleet.report.wording import count_things, name_hardware, say_status, shorten_digest
 from fleet.transport.base import Route
 from fleet.transport.open import open_transport
+from fleet.transport.ssh_tokens import home_directory
 
 
 @dataclass(frozen=True)
@@ -139,7 +140,7 @@ def _write_image(pong: Pong) -> str:
 def _write_key(pong: Pong) -> str:
     """Where the key comes from; its fingerprint is in the JSON. Of a long path, the end tells keys apart."""
     key = pong.route.key if pong.route else ""
-    home = f"{Path.home()}/"
+    home = f"{home_directory()}/"
     short = f"~/{key.removeprefix(home)}" if key.startswith(home) else key
     return short if len(short) <= _WIDEST else f"…/{short.rpartition('/')[2]}"
 

@@ -10,6 +10,7 @@ import typer
 from fleet.inventory.loader import load_inventory
 from fleet.inventory.patterns import select_hosts
 from fleet.model.inventory import Host
+from fleet.model.text import make_inert
 
 
 def select(inventory: Path, limit: str | None) -> tuple[Host, ...]:
@@ -21,7 +22,7 @@ def select(inventory: Path, limit: str | None) -> tuple[Host, ...]:
     """
     loaded = load_inventory(inventory)
     for warning in loaded.warnings:
-        typer.echo(f"fleet: {warning}", err=True)
+        typer.echo(f"fleet: {make_inert(warning)}", err=True)
     return select_hosts(loaded, limit)
 
 

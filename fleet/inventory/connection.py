@@ -121,7 +121,10 @@ def _read_key(variable: Variable, directory: Path) -> str:
         path = Path(text).expanduser()
     except RuntimeError:
         raise variable.error(f"`{text}` begins with the home of a user who is not known here") from None
-    return str(directory.absolute() / path)
+    found = str(directory.absolute() / path)
+    if not found.isprintable():
+        raise variable.error("stands in a directory whose name is not UTF-8 or holds a control character", "rename it")
+    return found
 
 
 def _split_args(variable: Variable) -> list[str]:

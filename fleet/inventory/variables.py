@@ -88,8 +88,10 @@ def _find_files(directory: Path, name: str) -> list[Path]:
             break
         if path.is_dir():
             return _list_directory(path)
-        if path.exists():
+        if path.is_file():
             return [path]
+        if path.exists():
+            raise ConfigError("is neither a file nor a directory of variables", file=path, hint="remove it")
     return []
 
 

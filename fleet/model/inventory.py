@@ -55,7 +55,7 @@ class Settings(Noun):
     """`cpu`: a CPU host. `all`, a number, a list of indexes or UUIDs: a GPU host, and which GPUs the payload may use.
     Said and not found out, so that a GPU host that has lost its GPU fails instead of passing for a CPU host."""
 
-    workdir: str = Field(default=DEFAULT_WORKDIR, pattern=r"^(~|/)[A-Za-z0-9._/@+~-]*$", max_length=512)
+    workdir: str = Field(default=DEFAULT_WORKDIR, pattern=r"^(~|(~?/)[A-Za-z0-9._/@+~-]*)$", max_length=512)
     """Directory on the host, owned by the SSH user and private to it. `~/` is the user's home."""
 
     ulimits: Mapping[str, str] = Field(default={"memlock": "-1", "stack": "67108864"})
@@ -88,6 +88,23 @@ class Settings(Noun):
                     raise ValueError(f"{item!r} is neither a GPU index nor a UUID")
                 if value.count(item) > 1:
                     raise ValueError(f"{item} is in the list more than once")
+        return value
+
+    @field_validator("workdir")
+    @classmethod
+    def _check_workdir(cls, value: str) -> str:
+        if ".." in value.split("/"):
+            raise ValueError("it may not go up with ..")
+        return value
+
+    @field_validator("ulimits", mode="after")
+    @classmethod
+    def _check_ulimits(cls, value: Mapping[str, str]) -> Mapping[str, str]:
+        for name, limit in value.items():
+            if not re.fullmatch(r"[a-z]{1,32}", name):
+                raise ValueError(f"{name!r} is not the name of a limit; they are of lower-case letters, e.g. memlock")
+            if not re.fullmatch(r"-?[0-9]{1,20}(:-?[0-9]{1,20})?", limit):
+                raise ValueError(f"{name} is {limit!r}; it takes a whole number, or two with a colon: soft:hard")
         return value
 
     @field_validator("ulimits", mode="before")

@@ -57,17 +57,17 @@ class Cell(Noun):
 class Rules(Noun):
     """How each cell is measured. All limits are upper bounds for one cell."""
 
-    warmup_steps: int = Field(default=10, ge=1)
+    warmup_steps: int = Field(default=10, ge=1, le=1_000_000_000)
     """Steps that are not counted, at least."""
-    warmup_s: float = Field(default=0, ge=0)
+    warmup_s: float = Field(default=0, ge=0, le=1e6)
     """Seconds that are not counted, at least."""
-    steps: int = Field(default=100, ge=2)
+    steps: int = Field(default=100, ge=2, le=1_000_000_000)
     """Timed steps, at least, unless `max_s` ends them before."""
-    min_s: float = Field(default=0, ge=0)
+    min_s: float = Field(default=0, ge=0, le=1e6)
     """Seconds of timed steps, at least."""
-    max_s: float = Field(default=60, gt=0)
+    max_s: float = Field(default=60, gt=0, le=1e6)
     """Seconds of timed steps, at most. At least two steps are taken whatever they last."""
-    cell_timeout_s: float = Field(default=600, gt=0)
+    cell_timeout_s: float = Field(default=600, gt=0, le=1e6)
     """After this long a cell's process is killed: import, build, warm-up and all. So it is when its first step takes
     half of this, or when none is done for a tenth of it (from 10 to 120 s) and twenty times the median."""
     ci_target: float = Field(default=0, ge=0, lt=1)

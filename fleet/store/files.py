@@ -6,6 +6,7 @@ import contextlib
 import errno
 import os
 import secrets
+import stat
 from pathlib import Path
 
 from fleet.errors import StoreError
@@ -37,6 +38,28 @@ def write_atomic(path: Path, data: bytes, *, sync_parent: bool = True) -> None:
         with contextlib.suppress(OSError):
             temporary.unlink()
         raise explain_error(error, path) from error
+
+
+def read_regular(path: Path, most_bytes: int) -> bytes:
+    """The content of a regular file, without ever waiting for a pipe or reading a device that has no end.
+
+    Raises:
+        FileNotFoundError: there is none.
+        StoreError: it cannot be read, is no regular file, or is larger than `most_bytes`.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+        with os.fdopen(descriptor, "rb") as stream:
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                raise StoreError(f"{path} is no regular file.", "Somebody put something else there: remove it.")
+            data = stream.read(most_bytes + 1)
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise explain_error(error, path) from error
+    if len(data) > most_bytes:
+        raise StoreError(f"{path} is larger than {most_bytes >> 20} MiB.", "Fleet wrote no such file: remove it.")
+    return data
 
 
 def write_all(descriptor: int, data: bytes) -> None:

@@ -14,10 +14,13 @@ from pydantic import BaseModel, ValidationError
 from fleet.errors import StoreError
 from fleet.model.plan import Plan
 from fleet.model.result import HostOutcome, RunSummary
-from fleet.store.files import explain_error
+from fleet.store.files import read_regular
 from fleet.store.naming import EVENTS_FILE, HOSTS_DIRECTORY, OUTCOME_FILE, PLAN_FILE, RUN_FILE, name_directories
 
 _Document = TypeVar("_Document", bound=BaseModel)
+
+_MOST_BYTES = 256 << 20
+"""Of one document; a thousand cells of a million steps each need less."""
 
 
 @dataclass(frozen=True)
@@ -103,7 +106,7 @@ def read_summary(path: Path, plan: Plan) -> RunSummary | None:
 def is_running(path: Path) -> bool:
     """Whether a controller still holds the lock on the run's event log."""
     try:
-        descriptor = os.open(path / EVENTS_FILE, os.O_RDONLY | os.O_NOFOLLOW)
+        descriptor = os.open(path / EVENTS_FILE, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError:
         return False
     try:
@@ -120,11 +123,9 @@ def is_running(path: Path) -> bool:
 def _read_document(path: Path, kind: type[_Document]) -> _Document | None:
     """The document; None when there is no such file."""
     try:
-        data = path.read_bytes()
+        data = read_regular(path, _MOST_BYTES)
     except FileNotFoundError:
         return None
-    except OSError as error:
-        raise explain_error(error, path) from error
     try:
         return kind.model_validate_json(data)
     except ValidationError as error:

@@ -53,6 +53,7 @@ class RunWriter:
 
     def _make_directory(self) -> int:
         """Make the directory with the plan in it first; return the descriptor of the event log."""
+        plan = _encode(self.plan.model_dump_json(indent=2))
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             self.path.mkdir(mode=0o700)
@@ -60,7 +61,7 @@ class RunWriter:
             raise StoreError(f"{self.path} exists already.", "Nothing was overwritten; run again.") from error
         except OSError as error:
             raise explain_error(error, self.path) from error
-        write_atomic(self.path / PLAN_FILE, _encode(self.plan.model_dump_json(indent=2)))
+        write_atomic(self.path / PLAN_FILE, plan)
         try:
             (self.path / HOSTS_DIRECTORY).mkdir(mode=0o700)
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_NOFOLLOW

@@ -19,6 +19,7 @@ from fleet.transport.known_hosts import HostKeys, KeyVerdict, fingerprint_of
 from fleet.transport.link import Link
 from fleet.transport.ssh import choose_known_hosts
 from fleet.transport.ssh_config import resolve_endpoint
+from fleet.transport.ssh_tokens import home_directory
 
 
 @dataclass(frozen=True)
@@ -64,7 +65,7 @@ def scan_host_key(
     try:
         for hop in (*endpoint.jumps, endpoint):
             is_jump = hop is not endpoint
-            home = hop.known_hosts_files[0] if hop.known_hosts_files else str(Path.home() / ".ssh/known_hosts")
+            home = hop.known_hosts_files[0] if hop.known_hosts_files else str(home_directory() / ".ssh/known_hosts")
 
             def look(place: Place, keys: HostKeys, key: paramiko.PKey, home: str = home) -> None:
                 seen = _describe(place, keys, key, home)

@@ -10,6 +10,7 @@ import binascii
 import hashlib
 import hmac
 import re
+import stat
 import threading
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -147,11 +148,13 @@ _cache_lock = threading.Lock()
 
 
 def load_known_hosts(file: str) -> KnownHosts:
-    """The file parsed; parsed again only when it has changed. A missing or unreadable file knows nobody."""
+    """The file parsed; parsed again only when it has changed. What is missing, unreadable or no file knows nobody."""
     with _cache_lock:
         try:
-            stat = Path(file).stat()
-            stamp = (stat.st_mtime_ns, stat.st_size, stat.st_ino)
+            found = Path(file).stat()
+            if not stat.S_ISREG(found.st_mode):
+                return KnownHosts(file, [])  # /dev/null knows nobody, and a pipe would be waited for
+            stamp = (found.st_mtime_ns, found.st_size, found.st_ino)
             if file in _cache and _cache[file][0] == stamp:
                 return _cache[file][1]
             known = KnownHosts(file, Path(file).read_bytes().splitlines())

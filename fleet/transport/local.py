@@ -17,6 +17,7 @@ from fleet.transport.base import Completed, Route
 from fleet.transport.capture import Capture
 from fleet.transport.deadline import Deadline
 from fleet.transport.faults import Place, contact_lost
+from fleet.transport.ssh_tokens import home_directory
 
 DRAIN_LIMIT_S = 5.0
 """How long after its end a command's output may stay open (held by a child in the background) without a byte."""
@@ -67,7 +68,7 @@ class LocalTransport:
 
 
 def _start(argv: Sequence[str]) -> subprocess.Popen[bytes]:
-    home = Path.home()
+    home = Path(os.environ.get("HOME") or home_directory())
     return subprocess.Popen(
         list(argv),
         stdin=subprocess.PIPE,

@@ -161,3 +161,12 @@ def test_a_run_is_found_by_its_directory(stored: Path, run_fleet: RunFleet) -> N
         assert f"run {run_id}" in run_fleet("report", name, "--reports", "elsewhere").stdout
     other = run_fleet("report", "reports/runs")
     assert (other.returncode, "there is no run 'reports/runs'" in other.stderr) == (2, True)
+
+
+@pytest.mark.parametrize("columns", ["0", "1", "²", "-5", ""])
+def test_a_width_in_which_nothing_can_be_drawn_is_not_taken(columns: str, stored: Path, run_fleet: RunFleet) -> None:
+    done = run_fleet("report", env={"COLUMNS": columns})
+
+    assert done.returncode == 0, done.stderr
+    assert "hosts" in done.stdout
+    assert done.stdout == run_fleet("report", env={"COLUMNS": "200"}).stdout

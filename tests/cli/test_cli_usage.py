@@ -62,6 +62,13 @@ CASES = {
     "limit of nothing": (["run", "-i", "good.yaml", "-l", "gup"], 6, r"`gup`.*did you mean gpu\?"),
     "limit that takes all away": (["ping", "-i", "good.yaml", "-l", "gpu:!gpu"], 6, "selects no host"),
     "limit of trust": (["hosts", "trust", "-i", "good.yaml", "-l", "gup"], 6, r"did you mean gpu\?"),
+    "a limit that acts": (
+        ["ping", "-i", "good.yaml", "-l", "a:\x1b[31mX"],
+        2,
+        r"argument 5 .* U\+001B: 'a:\\x1b\[31mX'",
+    ),
+    "an option that acts": (["ping", "--\x1b[31mX"], 2, r"argument 2 .* U\+001B"),
+    "an inventory not in UTF-8": (["run", "-i", "l\udcff.yaml"], 2, r"argument 3 is not UTF-8: 'l\\udcff\.yaml'"),
     "bad expression": (["run", "-i", "good.yaml", "-l", "~gpu("], 2, "not a regular expression"),
 }
 
@@ -81,6 +88,7 @@ def test_a_mistake_is_a_sentence(name: str, files: Path, run_fleet: RunFleet) ->
     assert done.returncode == code, done.stderr
     assert re.search(says, done.stderr, re.DOTALL), done.stderr
     assert "Traceback" not in done.stderr
+    assert "\x1b" not in done.stderr
     assert done.stdout == ""
     assert sorted(path.name for path in files.iterdir()) == sorted(FILES)
 
@@ -236,3 +244,41 @@ def test_an_ascii_terminal_gets_ascii(files: Path, run_fleet: RunFleet) -> None:
         done = run_fleet(*arguments, env=ascii_only)
         assert done.returncode in {0, 3}, done.stderr
         assert (done.stdout + done.stderr).isascii()
+
+
+def test_a_variable_that_stands_for_an_option_is_looked_at_too(files: Path, run_fleet: RunFleet) -> None:
+    done = run_fleet("run", env={"FLEET_INVENTORY": "l\udcff.yaml"})
+
+    assert done.returncode == 2
+    assert done.stderr.startswith("fleet: FLEET_INVENTORY is not UTF-8")
+    assert not (files / "reports").exists()
+
+
+@pytest.mark.needs("root", "setpriv")
+def test_an_account_without_name_and_home_can_run(files: Path, isolated_home: Path) -> None:
+    privileges = ["+dac_override", "--ambient-caps", "+dac_override"]  # to read this checkout, wherever it is
+    nobody = [
+        "setpriv",
+        "--reuid",
+        "54321",
+        "--inh-caps",
+        *privileges,
+        "env",
+        "-u",
+        "HOME",
+        "-u",
+        "USER",
+        "-u",
+        "LOGNAME",
+    ]
+    argv = [*nobody, sys.executable, "-m", "fleet", "run", "-i", "here.yaml", "-s", "smoke"]
+    (files / "here.yaml").write_text(
+        "all: {hosts: {here: {ansible_connection: local, fleet_runtime: native, fleet_devices: cpu}}}"
+    )
+    done = subprocess.run(
+        argv, cwd=files, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True, timeout=100
+    )
+
+    assert done.returncode == 6, done.stderr
+    assert "Traceback" not in done.stderr
+    assert re.search(r"✖ here +preflight failed at probe \(workdir_", done.stdout), done.stdout

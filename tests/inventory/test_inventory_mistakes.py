@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 
@@ -284,3 +285,44 @@ def test_a_mistake_in_a_vars_file_names_that_file(tmp_path: Path, file: str, tex
     with pytest.raises(ConfigError) as error:
         load_inventory(inventory)
     assert str(error.value).startswith(str(tmp_path / file) + words)
+
+
+@pytest.mark.parametrize(
+    ("setting", "words"),
+    [
+        ("fleet_workdir: ~root", "must be an absolute path or one that begins with ~/"),
+        ("fleet_workdir: ~root/x", "must be an absolute path or one that begins with ~/"),
+        ("fleet_workdir: /data/../etc", "it may not go up with .."),
+        ("fleet_workdir: ~/..", "it may not go up with .."),
+        ('fleet_ulimits: {"--x": 1}', "'--x' is not the name of a limit"),
+        ("fleet_ulimits: {Memlock: 1}", "'Memlock' is not the name of a limit"),
+        ("fleet_ulimits: {memlock: unlimited}", "memlock is 'unlimited'; it takes a whole number"),
+        ("fleet_ulimits: {nofile: '1:2:3'}", "nofile is '1:2:3'; it takes a whole number"),
+    ],
+)
+def test_a_setting_that_the_host_would_take_otherwise(tmp_path: Path, setting: str, words: str) -> None:
+    inventory = tmp_path / "lab.yaml"
+    inventory.write_text(f"all:\n  vars:\n    {setting}\n  hosts: {{gpu01: }}\n", encoding="utf-8")
+    with pytest.raises(ConfigError) as error:
+        load_inventory(inventory)
+    assert str(error.value).startswith(f"{inventory}:3: group all: fleet_")
+    assert words in str(error.value)
+
+
+def test_settings_at_their_edges_are_taken(tmp_path: Path) -> None:
+    inventory = tmp_path / "lab.yaml"
+    settings = "fleet_workdir: /data/a..b/~x, fleet_ulimits: {memlock: -1, nofile: '1024:-1'}"
+    inventory.write_text(f"all: {{hosts: {{gpu01: {{{settings}}}}}}}\n", encoding="utf-8")
+    (host,) = load_inventory(inventory).hosts
+    assert host.settings.workdir == "/data/a..b/~x"
+    assert host.settings.ulimits == {"memlock": "-1", "nofile": "1024:-1"}
+
+
+@pytest.mark.timeout(20)
+def test_a_pipe_is_no_vars_file(tmp_path: Path) -> None:
+    inventory = tmp_path / "lab.yaml"
+    inventory.write_text("all: {hosts: {gpu01: }}\n", encoding="utf-8")
+    (tmp_path / "group_vars").mkdir()
+    os.mkfifo(tmp_path / "group_vars/all.yml")
+    with pytest.raises(ConfigError, match=r"group_vars/all\.yml: is neither a file nor a directory"):
+        load_inventory(inventory)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import threading
@@ -10,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from pydantic_core import PydanticSerializationError
 
 from fleet.errors import StoreError
 from fleet.model.event import HostFinished, HostNotice, HostProgress
@@ -247,3 +249,42 @@ def test_a_place_that_cannot_be_written_is_a_sentence(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match=r"file/runs/.*: Not a directory\.") as caught:
         Store(tmp_path / "file").create(PLAN)
     assert "another reports directory" in caught.value.hint
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("kind", ["pipe", "device", "directory"])
+def test_what_is_no_file_is_neither_waited_for_nor_read_without_end(kind: str, tmp_path: Path) -> None:
+    run = store_run(tmp_path, PLAN, {"a": Ending(), "fd00::1": Ending()})
+
+    def replace(path: Path) -> None:
+        path.unlink()
+        if kind == "pipe":
+            os.mkfifo(path)
+        elif kind == "device":
+            path.symlink_to("/dev/zero")
+        else:
+            path.mkdir()
+
+    replace(run.path / "hosts" / "a" / "host.json")
+    replace(run.path / "events.jsonl")
+    again = Store(tmp_path).load()
+    assert (list(again.outcomes), again.running) == (["fd00::1"], False)
+    assert "host.json is" in again.problems["a"] or "host.json: is a directory" in again.problems["a"].lower()
+    replace(run.path / "run.json")
+    with pytest.raises(StoreError, match=r"run\.json"):
+        Store(tmp_path).load(RUN_ID)
+    assert [entry.state for entry in Store(tmp_path).runs()] == ["damaged"]
+
+
+def test_a_document_larger_than_any_of_ours_is_not_read(tmp_path: Path) -> None:
+    run = store_run(tmp_path, PLAN, {"a": Ending(), "fd00::1": Ending()})
+    os.truncate(run.path / "hosts" / "a" / "host.json", 1 << 40)
+    again = Store(tmp_path).load()
+    assert "is larger than 256 MiB" in again.problems["a"]
+    assert list(again.outcomes) == ["fd00::1"]
+
+
+def test_a_plan_that_cannot_be_written_leaves_no_directory(tmp_path: Path) -> None:
+    with pytest.raises(PydanticSerializationError):
+        Store(tmp_path).create(PLAN.model_copy(update={"inventory": "l\udcff.yaml"}))
+    assert list(tmp_path.iterdir()) == []

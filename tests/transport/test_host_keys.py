@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import os
 import shutil
 import subprocess
 import threading
@@ -165,3 +166,11 @@ def test_file_is_read_again_when_it_changes(sshd: Sshd, open_ssh: OpenTransport,
         open_ssh(sshd.connection(), known).run(["true"], timeout_s=10)
     shutil.copy(sshd.known_hosts, known)
     assert open_ssh(sshd.connection(), known).run(["true"], timeout_s=10).exit_status == 0
+
+
+@pytest.mark.timeout(20)
+def test_a_pipe_knows_nobody(sshd: Sshd, open_ssh: OpenTransport, tmp_path: Path) -> None:
+    pipe = tmp_path / "known_hosts"
+    os.mkfifo(pipe)
+    with pytest.raises(HostKeyUnknown):
+        open_ssh(sshd.connection(), pipe).run(["true"], timeout_s=10)

@@ -1,0 +1,41 @@
+"""What goes between fleet and a person in words: arguments in, errors out."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import typer
+
+from fleet.errors import ConfigError, FleetError
+from fleet.model.text import make_inert
+
+_LONGEST = 10_000
+
+
+def check_words() -> None:
+    """Refuse arguments, and variables that stand for some, which could be neither shown nor kept as text.
+
+    Raises:
+        ConfigError: one is not UTF-8, or holds a control character.
+    """
+    said = {f"argument {place}": text for place, text in enumerate(sys.argv[1:], start=1)}
+    said |= {name: text for name, text in os.environ.items() if name.startswith("FLEET_")}
+    for name, text in said.items():
+        wrong = next((character for character in text if not character.isprintable() and _acts(character)), None)
+        if wrong is None:
+            continue
+        what = "is not UTF-8" if "\ud800" <= wrong <= "\udfff" else f"holds the control character U+{ord(wrong):04X}"
+        raise ConfigError(f"{name} {what}: {text!r}", hint="Write it without; a file must be renamed.")
+
+
+def _acts(character: str) -> bool:
+    """Whether a terminal does more with it than go on to the next line or column."""
+    return character not in "\n\t" and make_inert(character) != character
+
+
+def print_error(error: FleetError) -> None:
+    """An error on stderr, and what to do next. Nothing of it acts on a terminal, whoever wrote what it quotes."""
+    typer.echo(f"fleet: {make_inert(str(error), _LONGEST)}", err=True)
+    if error.hint:
+        typer.echo(f"       {make_inert(error.hint, _LONGEST)}", err=True)

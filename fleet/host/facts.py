@@ -36,8 +36,8 @@ class Findings:
         return [line.strip() for line in self.text(name).split("\n")]
 
 
-def read_facts(findings: Findings, midway_unix_s: float) -> HostFacts:
-    """All facts. `midway_unix_s` is our clock when the host looked at its own."""
+def read_facts(findings: Findings, midway_unix_s: float | None) -> HostFacts:
+    """All facts. `midway_unix_s` is our clock when the host looked at its own; None when that is not known."""
     gpu_table = findings.text("gpus") if findings.words("gpus")[:1] == ("0",) else ""
     machine_id, clock = findings.text("machine_id"), read_count(findings.text("time"))
     engine = findings.text("engine") if findings.words("engine")[:1] == ("0",) else ""
@@ -62,7 +62,7 @@ def read_facts(findings: Findings, midway_unix_s: float) -> HostFacts:
         image_digest=read_digest(findings.text("image")) if findings.words("image")[:1] == ("0",) else None,
         workdir=findings.lines("workdir")[0] or None,
         workdir_free_bytes=_kilobytes(_column(findings.text("disk"), 3)),
-        clock_offset_s=round(clock - midway_unix_s, 1) if clock else None,
+        clock_offset_s=round(clock - midway_unix_s, 1) if clock and midway_unix_s is not None else None,
     )
 
 

@@ -84,10 +84,15 @@ def check_workdir(alias: str, settings: Settings, probe: Probe) -> None:
         "cannot_create": f"the work directory {path} cannot be made: {detail}",
         "foreign": f"the work directory {path} does not belong to {user}",
         "not_writable": f"{user} cannot write to the work directory {path}: {detail}",
+        "shared": f"the work directory {path} is not private: others may write to it",
+        "occupied": f"the work directory {path} holds what is not fleet's: {detail}",
+        "silent": f"the file system of the work directory {path} does not answer",
     }
     if problem != "none":
         reason = "workdir_" + ("not_writable" if problem == "cannot_create" else problem)
-        hint = f"Give {user} a directory of its own, or set fleet_workdir to one."
+        hint = f"Set fleet_workdir to a directory for fleet alone, e.g. {path.rstrip('/')}/fleet: it is made there."
+        if problem not in {"shared", "occupied"}:
+            hint = f"Give {user} a directory of its own, or set fleet_workdir to one."
         raise _fail(alias, reason, sentences.get(problem, f"nothing is known of the work directory {path}"), hint)
     free = probe.facts.workdir_free_bytes
     if free is not None and free < MIN_FREE_BYTES:

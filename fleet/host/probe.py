@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass, field
 
 from fleet.host.facts import Findings, read_facts
-from fleet.host.framing import Section, Shell, read_count
+from fleet.host.framing import Section, Shell, read_count, read_script
 from fleet.model.facts import HostFacts
 from fleet.model.inventory import Connection, Settings
 from fleet.model.result import Stage
@@ -14,6 +14,9 @@ from fleet.runtime.choose import choose_runtime
 
 PROBE_TIMEOUT_S = 150.0
 """Above the script's own limits together: an answer that names the hanging tool beats a connection given up."""
+
+CLOCK_ROUND_TRIP_S = 5.0
+"""The longest round trip that still tells how far the host's clock is from ours."""
 
 
 @dataclass(frozen=True)
@@ -46,14 +49,18 @@ def probe_host(shell: Shell, settings: Settings, *, payload_sha256: str = "", ch
     """
     runtime = choose_runtime(settings).name
     subject = settings.python or "python3" if runtime == "native" else settings.image
-    arguments = [settings.workdir, runtime, subject, payload_sha256, "make" if change else "look"]
+    mode = "make" if change else "look"
+    arguments = [settings.workdir, runtime, subject, payload_sha256, mode, read_script("workdir")]
     before = time.time()
     raw, sections = shell.read("probe", arguments, stage=Stage.PROBE, timeout_s=PROBE_TIMEOUT_S)
-    return read_probe(raw, sections, payload_sha256, (before + time.time()) / 2)
+    after = time.time()
+    # Of a long round trip nobody knows when in it the host looked at its clock.
+    midway = (before + after) / 2 if 0 <= after - before <= CLOCK_ROUND_TRIP_S else None
+    return read_probe(raw, sections, payload_sha256, midway)
 
 
-def read_probe(raw: bytes, sections: tuple[Section, ...], payload_sha256: str, midway_unix_s: float) -> Probe:
-    """The sections, parsed. `midway_unix_s` is our clock in the middle of the round trip."""
+def read_probe(raw: bytes, sections: tuple[Section, ...], payload_sha256: str, midway_unix_s: float | None) -> Probe:
+    """The sections, parsed. `midway_unix_s` is our clock in the middle of the round trip; None when that is not known."""
     findings = Findings({section.name: section for section in sections})
     uid, gid = (read_count(line) for line in [*findings.lines("id"), "", ""][:2])
     return Probe(

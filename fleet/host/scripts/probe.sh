@@ -1,25 +1,26 @@
 # What a host is, and whether a job can run there. One round trip.
 # $1 nonce  $2 work directory  $3 runtime  $4 image, or the interpreter  $5 sha256 of the payload
-# $6 `make`: the work directory is made if it is not there; `look`: nothing is changed
+# $6 `make`: the work directory is made if it is not there; `look`: nothing is changed  $7 text of workdir.sh
 # Prints sections: a line "@@<nonce> <name> [<words>]", then what was found.
 set -u
 umask 077
 export LC_ALL=C
-nonce=$1 workdir=$2 runtime=$3 image=$4 payload=$5 mode=$6
+nonce=$1 workdir=$2 runtime=$3 image=$4 payload=$5 mode=$6 look=$7
 
 section() { printf '\n@@%s %s\n' "$nonce" "$*"; }
 show() { section "$1"; head -c "${3:-4096}" "$2" 2>/dev/null; }
-# A driver in trouble hangs nvidia-smi and a busy engine hangs docker: neither may hang us.
+# A driver in trouble hangs nvidia-smi, a busy engine docker, a directory service id: none may hang us. All limits
+# together stay below the controller's own.
 bounded() { if command -v timeout >/dev/null 2>&1; then timeout -k 2 "$@"; else shift; "$@"; fi; }
 
-section id; id -u; id -g; id -un 2>/dev/null
+section id; id -u; id -g; bounded 5 id -un 2>/dev/null
 section uname; uname -s; uname -r; uname -m
 section time; date +%s
 show os /etc/os-release
 show machine_id /etc/machine-id 64
 show boot_id /proc/sys/kernel/random/boot_id 64
 section product; cat /sys/class/dmi/id/sys_vendor /sys/class/dmi/id/product_name 2>/dev/null | head -c 400
-section lscpu; lscpu 2>/dev/null | head -c 8192
+section lscpu; bounded 5 lscpu 2>/dev/null | head -c 8192
 section cpuinfo; sed -n '/^$/q;p' /proc/cpuinfo | head -c 8192; printf 'fleet processors: '; grep -c '^processor' /proc/cpuinfo
 show governor /sys/devices/system/cpu/cpu0/cpufreq/scaling_governor 64
 section memory; head -n 1 /proc/meminfo
@@ -41,18 +42,18 @@ fi
 
 case $runtime in
   native)
-    section python; found=$("$image" --version 2>&1); printf '%s\n%s\n' $? "$found" | head -c 400
+    section python; found=$(bounded 20 "$image" --version 2>&1); printf '%s\n%s\n' $? "$found" | head -c 400
     # Found, not loaded: that takes seconds.
-    "$image" -c 'import importlib.util as u; print(u.find_spec("tensorflow") is not None)' 2>/dev/null ;;
+    bounded 20 "$image" -c 'import importlib.util as u; print(u.find_spec("tensorflow") is not None)' 2>/dev/null ;;
   *)
     if command -v "$runtime" >/dev/null 2>&1; then
       # `info` with a format hides why there is no answer; `version` says it.
       found=$(bounded 30 "$runtime" version --format '{{.Server.Version}}' 2>&1)
       status=$?
       section engine $status; printf '%s\n' "$found" | head -c 4096
-      [ $status -ne 0 ] || bounded 30 "$runtime" info --format '{{json .SecurityOptions}}' 2>&1 | head -c 4096
+      [ $status -ne 0 ] || bounded 15 "$runtime" info --format '{{json .SecurityOptions}}' 2>&1 | head -c 4096
       if [ $status -eq 0 ]; then
-        found=$(bounded 30 "$runtime" image inspect --format '{{.Id}} {{json .RepoDigests}}' "$image" 2>&1)
+        found=$(bounded 15 "$runtime" image inspect --format '{{.Id}} {{json .RepoDigests}}' "$image" 2>&1)
         section image $?; printf '%s\n' "$found" | head -c 4096
       fi
     else
@@ -63,28 +64,13 @@ esac
 section tools
 # All that these scripts call, but for what only describes the machine.
 needed='cat chmod chown date dd df env find flock grep head id ln ls mkdir mv readlink rm rmdir sed setsid sha256sum'
-needed=$needed' sleep tail touch uname wc'
+needed=$needed' sleep tail timeout touch uname wc'
 for tool in $needed; do command -v "$tool" >/dev/null 2>&1 || printf '%s\n' "$tool"; done
 
 case $workdir in '~') workdir=$HOME ;; '~/'*) workdir=$HOME/${workdir#??} ;; esac
-# The part of its path that is there already.
-there=$workdir
-until [ -e "$there" ] || [ -L "$there" ]; do there=${there%/*}; there=${there:-/}; done
-if [ -L "$workdir" ]; then problem=symlink
-elif [ "$mode" = look ]; then
-  if [ -d "$workdir" ] && ! [ -O "$workdir" ]; then problem=foreign
-  elif ! [ -w "$there" ]; then problem=cannot_create error="$there is not writable"
-  else problem=none; fi
-elif ! error=$(mkdir -p "$workdir" 2>&1); then problem=cannot_create
-elif ! [ -O "$workdir" ]; then problem=foreign
-elif ! error=$(chmod 700 "$workdir" 2>&1); then problem=not_writable
-elif ! error=$( (: >"$workdir/.fleet-$$") 2>&1 ); then problem=not_writable
-else problem=none there=$workdir; rm -f "$workdir/.fleet-$$"; fi
-section workdir $problem; (cd "$workdir" 2>/dev/null && pwd -P) || printf '%s\n' "$workdir"
-printf '%s\n' "${error-}" | head -n 1 | head -c 400
-section disk; df -Pk "$there" 2>/dev/null | tail -n 1
-section inodes; df -Pi "$there" 2>/dev/null | tail -n 1
-section payload; sha256sum "$workdir/payload-$payload.pyz" 2>/dev/null | head -c 64
+while [ "$workdir" != "${workdir%/}" ]; do workdir=${workdir%/}; done
+bounded 20 /bin/sh -c "$look" fleet "$nonce" "${workdir:-/}" "$payload" "$mode"
+case $? in 0) ;; *) section workdir silent; printf '%s\n' "$workdir" ;; esac
 # Whether a job is going on there, and whose. Shared and for a moment: it keeps nobody from starting.
 if [ "$mode" = look ] && [ -f /tmp/fleet.lock ] && [ ! -L /tmp/fleet.lock ] && ! flock -n -s 9 9</tmp/fleet.lock; then
   section locked; newest=$(ls -td /tmp/fleet.holder.* 2>/dev/null | head -n 1)

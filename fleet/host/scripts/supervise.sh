@@ -17,13 +17,32 @@ enter() { stage=$1; printf '%s\n' "$1" >stage.tmp && mv -f stage.tmp stage; }
 number() { case $1 in '' | *[!0-9]*) echo null ;; *) echo "$1" ;; esac; }
 first_line() { line=; { read -r line <"$1"; } 2>/dev/null; printf '%s' "$line"; }
 
+# The engine's client may hang: what the job waits for bears its mark, so that the deadline and a cancel end it.
+engine() { FLEET_WORK=$id: "$runtime" "$@" 8>&-; }
+# The same, for at most $1 seconds.
+engine_within() {
+  limit=$1
+  shift
+  FLEET_WORK=$id: timeout -s KILL "$limit" "$runtime" "$@" 8>&-
+}
+# A question about a job that is over. One that was not answered in time is the last: the ending must not wait for it.
+ask() {
+  [ ! -e silent ] || return 124
+  timeout -s KILL "$@" 8>&-
+  asked=$?
+  case $asked in 124 | 137) true >silent ;; esac
+  return $asked
+}
+
 end_work() {
   pid=$(first_line pid)
   [ -z "$pid" ] || kill "$pid"
   case $runtime in
-    native) sleep 10; kill_marked "FLEET_WORK=$id:" ;;
-    *) "$runtime" kill "$name" ;;
+    native) sleep 10 ;;
+    # Whoever waits for the container then sees its end; one that is just being started is waited for.
+    *) if timeout -s KILL 10 "$runtime" kill "$name"; then sleep 5; else sleep 3; fi ;;
   esac
+  kill_marked "FLEET_WORK=$id:"
 }
 # After $1 seconds: leave the word, then end the work. Takes the place of the watch before it.
 watch() {
@@ -51,19 +70,21 @@ finish() { # $1 reason  $2 exit status
   exit 0
 }
 
-find_state() { "$runtime" container inspect --format '{{.State.Status}}' "$name" 2>/dev/null; }
+find_state() { engine_within 30 container inspect --format '{{.State.Status}}' "$name" 2>/dev/null; }
+
+fail_launch() { # $1 reason  $2 exit status
+  case $2 in 124 | 137) [ -s launch.err ] || echo 'the container engine did not answer in time' >launch.err ;; esac
+  finish "$1" "$2"
+}
 
 pull_image() {
   enter pull
-  "$runtime" pull -q "$image" >pull.out 2>launch.err 8>&- &
-  child=$!
-  echo $child >pid
   watch "$pull_deadline"
-  if [ -e cancel ]; then kill $child; fi
-  wait $child
+  # A cancel that found nothing to end.
+  [ ! -e cancel ] || finish cancelled ''
+  engine pull -q "$image" >pull.out 2>launch.err
   status=$?
-  rm -f pid
-  [ $status -eq 0 ] || finish pull_failed $status
+  [ $status -eq 0 ] || fail_launch pull_failed $status
 }
 
 launch() { # the engine's words that start the container
@@ -71,22 +92,25 @@ launch() { # the engine's words that start the container
   enter launch
   date +%s >started
   watch "$deadline"
-  "$runtime" "$@" >container.id 2>launch.err 8>&-
+  engine_within 600 "$@" >container.id 2>launch.err
   status=$?
   if [ $status -ne 0 ]; then
-    "$runtime" rm -f "$name" >/dev/null 2>&1
-    finish launch_failed $status
+    ask 20 "$runtime" rm -f "$name" >/dev/null 2>&1
+    fail_launch launch_failed $status
   fi
   # Either may have come too early to find the container.
-  if [ -e cancel ] || [ -e deadline ]; then "$runtime" kill "$name" >/dev/null 2>&1; fi
+  if [ -e cancel ] || [ -e deadline ]; then ask 10 "$runtime" kill "$name" >/dev/null 2>&1; fi
 }
 
 # The client also ends when the engine is restarted: that is no news of the container, until the engine answers again.
 wait_for_container() {
-  until status=$("$runtime" wait "$name" 2>/dev/null 8>&-); do
-    if state=$(find_state); then
+  until status=$(engine wait "$name" 2>/dev/null); do
+    if [ -e cancel ] || [ -e deadline ]; then
+      ask 10 "$runtime" kill "$name" >/dev/null 2>&1
+      return
+    elif state=$(find_state); then
       case $state in running | paused | restarting | removing) ;; *) return ;; esac
-    elif "$runtime" version >/dev/null 2>&1 || [ -e cancel ] || [ -e deadline ]; then
+    elif engine_within 30 version >/dev/null 2>&1; then
       return
     fi
     sleep 2
@@ -96,18 +120,20 @@ wait_for_container() {
 run_in_container() {
   case $(find_state) in
     '')
-      "$runtime" image inspect "$image" >/dev/null 2>&1 || pull_image
+      engine_within 60 image inspect "$image" >/dev/null 2>launch.err
+      case $? in 0) ;; 124 | 137) fail_launch launch_failed 137 ;; *) pull_image ;; esac
       launch run -d --name "$name" "$@" ;;
     created) launch start "$name" ;;
   esac
   enter run
   wait_for_container
   rm -f reserve
-  found=$("$runtime" container inspect --format '{{json .State}}' "$name" 2>/dev/null)
+  found=$(ask 10 "$runtime" container inspect --format '{{json .State}}' "$name" 2>/dev/null)
   printf '%s\n' "$found" >container.json
-  "$runtime" image inspect --format '{"id":{{json .Id}},"repo_digests":{{json .RepoDigests}}}' \
-    "$("$runtime" container inspect --format '{{.Image}}' "$name" 2>/dev/null)" >image.json 2>/dev/null
-  "$runtime" logs "$name" 2>&1 | tail -c 262144 >log
+  image_id=$(ask 10 "$runtime" container inspect --format '{{.Image}}' "$name" 2>/dev/null)
+  ask 10 "$runtime" image inspect --format '{"id":{{json .Id}},"repo_digests":{{json .RepoDigests}}}' "$image_id" \
+    >image.json 2>/dev/null
+  { ask 30 "$runtime" logs "$name" 2>&1; } | tail -c 262144 >log
   if [ -n "$found" ]; then finish exited "$status"; else finish gone ''; fi
 }
 

@@ -1,8 +1,8 @@
 """Many hosts at once: bounded concurrency, events as they happen, and no host that waits for another.
 
-A job is a generator. It is stepped by worker threads: one group takes new jobs (connect, probe, start), another takes
-up started jobs whose pause is over. So hosts that hang while connecting hold up new hosts only, and between two polls a
-measuring host costs no thread.
+A job is a generator. It is stepped by worker threads: one group takes jobs that are not started yet (connect, probe,
+start), for the first time or again, another takes up started jobs whose pause is over. So hosts that hang while
+connecting hold up new hosts only, and between two polls a measuring host costs no thread.
 """
 
 from __future__ import annotations
@@ -12,8 +12,7 @@ import itertools
 import queue
 import threading
 import time
-from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from typing import Generic, TypeVar
 
 from fleet.host.follow import Pause
@@ -23,6 +22,26 @@ HURRY_S = 1.0
 
 Event = TypeVar("Event")
 Steps = Generator[Event | Pause, None, None]
+
+
+class _Line(Generic[Event]):
+    """Jobs that wait for a worker of one group, the one that is due first at the top. Guarded by the fan-out's lock."""
+
+    def __init__(self, lock: threading.Lock, jobs: Iterable[Steps[Event]] = ()) -> None:
+        self.changed = threading.Condition(lock)
+        self.jobs = [(0.0, order, job) for order, job in enumerate(jobs)]
+
+    def hurry(self) -> None:
+        """No pause is waited for any more."""
+        self.jobs = [(0.0, order, job) for _, order, job in self.jobs]
+        heapq.heapify(self.jobs)
+        self.changed.notify_all()
+
+    def empty(self) -> list[Steps[Event]]:
+        """Take all out."""
+        jobs, self.jobs = [job for _, _, job in self.jobs], []
+        self.changed.notify_all()
+        return jobs
 
 
 class Fanout(Generic[Event]):
@@ -36,11 +55,11 @@ class Fanout(Generic[Event]):
 
     def __init__(self, jobs: Iterable[Steps[Event]], forks: int, cancelled: threading.Event | None = None) -> None:
         self._cancelled = cancelled or threading.Event()
-        self._new: deque[Steps[Event]] = deque(jobs)
-        self._paused: list[tuple[float, int, Steps[Event]]] = []
-        self._left = len(self._new)
-        self._order = itertools.count()
-        self._changed = threading.Condition()
+        self._lock = threading.Lock()
+        self._connecting: _Line[Event] = _Line(self._lock, jobs)
+        self._started: _Line[Event] = _Line(self._lock)
+        self._left = len(self._connecting.jobs)
+        self._order = itertools.count(self._left)
         self._events: queue.SimpleQueue[Event | BaseException | None] = queue.SimpleQueue()
         self._workers = min(forks, self._left)
 
@@ -55,9 +74,9 @@ class Fanout(Generic[Event]):
         Raises:
             BaseException: whatever a job raised; jobs are expected to end by themselves.
         """
-        for take in (self._take_new, self._take_paused):
+        for line in (self._connecting, self._started):
             for _ in range(self._workers):
-                threading.Thread(target=self._work, args=(take,), daemon=True).start()
+                threading.Thread(target=self._work, args=(line,), daemon=True).start()
         try:
             while self._left:
                 event = self._events.get()
@@ -72,22 +91,19 @@ class Fanout(Generic[Event]):
 
     def _dismiss(self) -> None:
         """No worker takes up a job any more, and what the waiting ones hold is let go of."""
-        self._new.clear()
-        with self._changed:
+        with self._lock:
             self._left = 0
-            waiting, self._paused = self._paused, []
-            self._changed.notify_all()
-        for _, _, job in waiting:
+            waiting = [*self._connecting.empty(), *self._started.empty()]
+        for job in waiting:
             job.close()
 
     def _end_pauses(self) -> None:
-        with self._changed:
-            self._paused = [(0.0, order, job) for _, order, job in self._paused]
-            heapq.heapify(self._paused)
-            self._changed.notify_all()
+        with self._lock:
+            self._connecting.hurry()
+            self._started.hurry()
 
-    def _work(self, take: Callable[[], Steps[Event] | None]) -> None:
-        while (job := take()) is not None:
+    def _work(self, line: _Line[Event]) -> None:
+        while (job := self._take(line)) is not None:
             self._step(job)
 
     def _step(self, job: Steps[Event]) -> None:
@@ -95,29 +111,27 @@ class Fanout(Generic[Event]):
         try:
             for event in job:
                 if isinstance(event, Pause):
-                    with self._changed:
-                        # Looked at under the lock, so that no pause slips past the end of all pauses.
-                        seconds = min(event.seconds, HURRY_S) if self._cancelled.is_set() else event.seconds
-                        heapq.heappush(self._paused, (time.monotonic() + seconds, next(self._order), job))
-                        self._changed.notify()
+                    self._leave(job, event)
                     return
                 self._events.put(event)
             self._events.put(None)
         except BaseException as error:
             self._events.put(error)
 
-    def _take_new(self) -> Steps[Event] | None:
-        try:
-            return self._new.popleft()
-        except IndexError:
-            return None
+    def _leave(self, job: Steps[Event], pause: Pause) -> None:
+        line = self._connecting if pause.connecting else self._started
+        with self._lock:
+            # Looked at under the lock, so that no pause slips past the end of all pauses.
+            seconds = min(pause.seconds, HURRY_S) if self._cancelled.is_set() else pause.seconds
+            heapq.heappush(line.jobs, (time.monotonic() + seconds, next(self._order), job))
+            line.changed.notify()
 
-    def _take_paused(self) -> Steps[Event] | None:
+    def _take(self, line: _Line[Event]) -> Steps[Event] | None:
         """The job whose pause ends first, when it has ended; None when all jobs have."""
-        with self._changed:
+        with self._lock:
             while self._left:
-                due = self._paused[0][0] - time.monotonic() if self._paused else None
+                due = line.jobs[0][0] - time.monotonic() if line.jobs else None
                 if due is not None and due <= 0:
-                    return heapq.heappop(self._paused)[2]
-                self._changed.wait(due)
+                    return heapq.heappop(line.jobs)[2]
+                line.changed.wait(due)
             return None

@@ -64,13 +64,13 @@ def test_never_more_than_forks_connect_or_are_polled_at_once() -> None:
     assert (connecting.most, polling.most) == (3, 3)
 
 
-@pytest.mark.parametrize("pause", [False, True], ids=["connecting", "polled"])
-def test_a_job_that_hangs_delays_no_other(pause: bool) -> None:
+@pytest.mark.parametrize("pause", [None, Pause(0)], ids=["connecting", "polled"])
+def test_a_job_that_hangs_delays_no_other(pause: Pause | None) -> None:
     release = threading.Event()
 
     def hang() -> Job:
         if pause:
-            yield Pause(0)
+            yield pause
         release.wait()
         yield "hung"
 
@@ -89,6 +89,38 @@ def test_a_job_that_hangs_delays_no_other(pause: bool) -> None:
             release.set()
 
     assert seen == {**others, "hung": 1}
+
+
+def test_a_job_that_connects_again_and_hangs_delays_no_started_one() -> None:
+    release, hangs = threading.Event(), threading.Event()
+
+    def hang() -> Job:
+        yield Pause(0.05, connecting=True)
+        hangs.set()
+        release.wait()
+        yield "hung"
+
+    def work() -> Job:
+        yield Pause(0.2)
+        assert hangs.is_set()
+        release.set()
+        yield "worked"
+
+    assert sorted(Fanout([hang(), work()], forks=1).run()) == ["hung", "worked"]
+
+
+def test_a_job_that_connects_again_is_one_of_those_that_connect() -> None:
+    connecting = Meter()
+
+    def work(name: str) -> Job:
+        for _ in range(2):
+            with connecting:
+                time.sleep(0.02)
+            yield Pause(0.01, connecting=True)
+        yield name
+
+    assert len(list(Fanout([work(str(n)) for n in range(10)], forks=3).run())) == 10
+    assert connecting.most == 3
 
 
 def test_events_arrive_as_they_happen() -> None:

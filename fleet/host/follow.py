@@ -21,6 +21,8 @@ class Pause:
     """Nothing to do for this host for a while."""
 
     seconds: float
+    connecting: bool = False
+    """No job was started there yet: what comes next may hang, and is to hang up new hosts only."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +55,7 @@ class Follower:
     _silent_since: float | None = field(default=None, init=False)
     _cancelled_at: float | None = field(default=None, init=False)
     _stage: Stage | None = field(default=None, init=False)
+    _running_since: float | None = field(default=None, init=False)
 
     def follow(self) -> Generator[Event | Pause, None, Ending | None]:
         """Until the job has ended; what is already known of how, None when its own record says it.
@@ -74,14 +77,26 @@ class Follower:
                 # Only now: a host that answers and cannot take its job up again is not waited for until the deadline.
                 self._silent_since = None
                 yield from self._tell(state)
+                self._check_deadline(state)
             except GivenUp:
                 raise
             except HostError as error:
                 yield from self._bear(error)
             if time.monotonic() - begin > allowed:
-                raise self._give_up("overdue", f"the job has not ended {allowed:.0f} s after its start")
+                raise self._give_up("overdue", f"the job has not ended {allowed:.0f} s after its start", answers=True)
             yield Pause(1.0 if self._cancelled_at else interval)
             interval = min(interval * 1.3, self.patience.poll_max_s)
+
+    def _check_deadline(self, state: JobState) -> None:
+        """The host should have ended it. By our own clock: the host's may be set meanwhile."""
+        if state.stage not in {Stage.LAUNCH, Stage.RUN}:
+            return
+        now = time.monotonic()
+        if self._running_since is None:
+            self._running_since = now
+        allowed = self.task.plan.deadline_s + self.patience.overdue_s
+        if now - self._running_since > allowed:
+            raise self._give_up("overdue", f"the job has not ended {allowed:.0f} s after its work began", answers=True)
 
     def _read_end(self, state: JobState) -> tuple[Ending | None, bool]:
         """What this poll says of the end, and whether there is nothing more to wait for."""
@@ -134,16 +149,22 @@ class Follower:
             cancel_job(self.shell, self.job, self.settings)
             self._cancelled_at = time.monotonic()
         elif time.monotonic() - self._cancelled_at > self.patience.cancel_s:
-            raise self._give_up(
-                "cancel", f"the job did not end within {self.patience.cancel_s:.0f} s of being cancelled"
-            )
+            said = f"the job did not end within {self.patience.cancel_s:.0f} s of being cancelled"
+            raise self._give_up("cancel", said, answers=True)
 
-    def _give_up(self, reason: str, message: str) -> GivenUp:
+    def _give_up(self, reason: str, message: str, *, answers: bool = False) -> GivenUp:
         what = f"its directory is {self.job.directory}"
         if self.settings.runtime != "native":
             what = f"its container is {self.job.container}, {what}"
-        return GivenUp(self.task.plan.alias, Stage.RUN, reason, message, f"The job may still be running there: {what}.")
+        error = GivenUp(
+            self.task.plan.alias, Stage.RUN, reason, message, f"The job may still be running there: {what}."
+        )
+        error.answers = answers
+        return error
 
 
 class GivenUp(ContactLost):
     """No more waiting for this host; unlike other lost contact, it is final."""
+
+    answers = False
+    """The host itself is there: what the job has measured so far can be collected."""

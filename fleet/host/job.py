@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import queue
 import sys
+import threading
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TypeVar
 
 from fleet.errors import ContactLost, FleetError, HostError, Unreachable
-from fleet.host.follow import Follower, Patience, Pause
+from fleet.host.follow import Follower, GivenUp, Patience, Pause
 from fleet.host.framing import Shell
-from fleet.host.outcome import build_outcome
+from fleet.host.outcome import Ending, build_outcome
 from fleet.host.preflight import check_runtime, check_tools, check_workdir, find_warnings
 from fleet.host.probe import Probe, choose_python, probe_host
 from fleet.host.results import Expectation, lose_cells
@@ -25,11 +27,18 @@ from fleet.transport.base import Transport
 ATTEMPTS = 3
 """How often a step that may safely be repeated is taken when contact is lost in it."""
 
+CANCEL_LOOK_S = 0.2
+"""How soon a step that is left alone notices that nobody wants its answer any more."""
+
 Keep = Callable[[str, Mapping[str, bytes]], None]
 """Stores a host's files (alias, bytes by name) safely before it returns."""
 
 Answer = TypeVar("Answer")
 Steps = Generator[Event | Pause, None, Answer]
+
+
+class _Cancelled(Exception):
+    """Before anything was started on the host."""
 
 
 @dataclass
@@ -57,6 +66,8 @@ class Job:
         """Events as they happen, `Pause` where the host can be left alone; ends with exactly one `HostFinished`."""
         try:
             outcome = yield from self._work()
+        except _Cancelled:
+            outcome = self._cancel(Stage.PROBE)
         except HostError as error:
             outcome = self._end(HostStatus(error.status), Stage(error.stage), error.reason, error.message, error.hint)
         except FleetError as error:
@@ -79,27 +90,64 @@ class Job:
             return self._cancel(Stage.PROBE)
         job = self._name_job(probe)
         yield self._enter(Stage.START)
-        yield from self._insist(
-            lambda: start_job(self._shell, self.task, self._settings, job, push=not probe.payload_present)
-        )
+        started = yield from self._start(job, push=not probe.payload_present)
         follower = Follower(
             self._shell, self.task, self._settings, job, probe.facts.boot_id, self.cancelled, self.patience
         )
         self._started_there = True
-        ending = yield from follower.follow()
-        yield self._enter(Stage.COLLECT)
-        files = yield from self._insist(lambda: collect_job(self._shell, job, len(self.task.plan.cells)))
-        self.keep(self._alias, files)
+        try:
+            ending = yield from follower.follow()
+        except GivenUp as error:
+            if not error.answers:
+                raise
+            return (yield from self._collect_unended(job, error))
+        if ending and ending.reason == "removed" and not started:
+            self._started_there = False
+            return self._cancel(Stage.START)
+        files = yield from self._collect(job)
         outcome = build_outcome(self._expected, files, self._facts, ending)
         yield from self._clean(job)
         return outcome
+
+    def _start(self, job: HostJob, *, push: bool) -> Steps[bool]:
+        """Whether the job was started for certain: when cancelled in mid-start, that is left to whoever follows it."""
+        try:
+            yield from self._insist(lambda: start_job(self._shell, self.task, self._settings, job, push=push))
+        except ContactLost as error:
+            if self.cancelled():
+                return False
+            message = f"whether the job was started is not known: {error.message}"
+            hint = f"See that `ssh HOST true` ends at once. If the job was started, it is in {job.directory} there."
+            raise ContactLost(error.host, Stage.START, error.reason, message, hint) from error
+        return True
+
+    def _collect(self, job: HostJob) -> Steps[Mapping[str, bytes]]:
+        """The job's files, kept; where that fails they stay on the host."""
+        yield self._enter(Stage.COLLECT)
+        try:
+            files = yield from self._insist(lambda: collect_job(self._shell, job, len(self.task.plan.cells)))
+        except HostError as error:
+            error.stage = Stage.COLLECT
+            error.hint = f"What was measured is still there: {job.directory}. {error.hint}".strip()
+            raise
+        self.keep(self._alias, files)
+        return files
+
+    def _collect_unended(self, job: HostJob, error: GivenUp) -> Steps[HostOutcome]:
+        """What a job has measured that is waited for no longer. It stays, for it may still be running."""
+        files = yield from self._collect(job)
+        ending = Ending(HostStatus(error.status), Stage(error.stage), error.reason, error.message, error.hint)
+        return build_outcome(self._expected, files, self._facts, ending)
 
     def _prepare(self) -> Steps[Probe]:
         """The probe, kept, and its checks passed."""
         yield self._enter(Stage.CONNECT)
         sha256 = self.task.payload_sha256
         try:
-            probe = yield from self._insist(lambda: probe_host(self._shell, self._settings, payload_sha256=sha256))
+            probe = yield from self._insist(
+                lambda: self._interrupt(lambda: probe_host(self._shell, self._settings, payload_sha256=sha256)),
+                timeouts=0,
+            )
         except ContactLost as error:
             # Nothing was started, so nothing can be lost there.
             raise Unreachable(error.host, Stage.PROBE, error.reason, error.message, error.hint) from error
@@ -134,15 +182,52 @@ class Job:
         if trouble:
             yield HostNotice(alias=self._alias, message=f"{job.directory} was left on the host: {trouble}")
 
-    def _insist(self, step: Callable[[], Answer]) -> Steps[Answer]:
-        """Take a step that may be repeated, again when contact is lost in it."""
+    def _insist(self, step: Callable[[], Answer], *, timeouts: int = 1) -> Steps[Answer]:
+        """Take a step that may be repeated, again when contact is lost in it.
+
+        A host that hung does so again and holds a worker all the while: that is tried again `timeouts` times.
+        """
         for attempt in range(1, ATTEMPTS):
             try:
                 return step()
             except ContactLost as error:
+                timeouts -= error.reason == "timeout"
+                if timeouts < 0 or (self.cancelled() and not self._started_there):
+                    raise
                 yield HostNotice(alias=self._alias, message=f"trying again: {error.message}")
-                yield Pause(2.0**attempt)
+                yield Pause(2.0**attempt, connecting=not self._started_there)
         return step()
+
+    def _interrupt(self, step: Callable[[], Answer]) -> Answer:
+        """Take a step in a thread of its own, and leave it to itself when the run is cancelled: it may hang for long.
+
+        Raises:
+            _Cancelled: nobody waits for the step any more; what it finds is lost.
+        """
+        answers: queue.SimpleQueue[Answer | BaseException] = queue.SimpleQueue()
+        left = threading.Event()
+
+        def take() -> None:
+            try:
+                answers.put(step())
+            except BaseException as error:
+                answers.put(error)
+            if left.is_set():
+                # It may have connected only after everybody else had let go.
+                self.transport.close()
+
+        threading.Thread(target=take, name=f"fleet-probe-{self._alias}", daemon=True).start()
+        while True:
+            try:
+                answer = answers.get(timeout=CANCEL_LOOK_S)
+            except queue.Empty:
+                if self.cancelled():
+                    left.set()
+                    raise _Cancelled from None
+                continue
+            if isinstance(answer, BaseException):
+                raise answer
+            return answer
 
     def _enter(self, stage: Stage) -> HostStage:
         return HostStage(alias=self._alias, stage=stage)

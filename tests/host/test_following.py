@@ -157,7 +157,87 @@ def test_a_host_that_never_answers_was_not_reached(watch: Watch, host: Unreliabl
     outcome = watched.run()
 
     assert (outcome.status, outcome.stage, outcome.reason) == (HostStatus.UNREACHABLE, Stage.PROBE, "timeout")
-    assert len(watched.notices) == 2
+    assert watched.notices == [], "a host that hangs is not waited for again"
+
+
+def test_a_probe_whose_answer_is_lost_is_taken_three_times(watch: Watch, host: Unreliable) -> None:
+    watched = watch("")
+    host.lose_after = {1, 2, 3}
+
+    outcome = watched.run()
+
+    assert (outcome.status, outcome.stage, outcome.reason) == (HostStatus.UNREACHABLE, Stage.PROBE, "reset")
+    assert (host.calls, len(watched.notices)) == (3, 2)
+
+
+def test_a_cancel_leaves_a_probe_that_hangs(ground: Path) -> None:
+    release, asked = threading.Event(), threading.Event()
+
+    def hang(argv: Sequence[str], **_: object) -> Completed:
+        asked.set()
+        release.wait()
+        return Completed(0, b"", b"")
+
+    watched = Watched(ground / "work", SilentHost(hang), b"")
+
+    def cancel() -> None:
+        asked.wait()
+        watched.cancelled.set()
+
+    threading.Thread(target=cancel).start()
+    begin = time.monotonic()
+    try:
+        outcome = watched.run()
+    finally:
+        release.set()
+
+    assert (outcome.status, outcome.stage) == (HostStatus.CANCELLED, Stage.PROBE)
+    assert time.monotonic() - begin < 2
+
+
+def test_a_start_that_hangs_says_that_nothing_is_known(watch: Watch, host: Unreliable) -> None:
+    watched = watch("")
+    asked = host.lose("start", "timeout")
+
+    outcome = watched.run()
+
+    assert (outcome.status, outcome.stage, outcome.reason) == (HostStatus.CONTACT_LOST, Stage.START, "timeout")
+    assert "whether the job was started is not known" in outcome.message
+    assert str(watched.directory) in outcome.hint
+    assert len(asked) == 2, "once more, for it may have been chance"
+
+
+def test_a_cancel_in_a_start_whose_answer_is_lost_ends_the_job(watch: Watch, host: Unreliable) -> None:
+    watched = watch(BEGIN + "sleep 60\n", patience=Patience(poll_min_s=0.1, poll_max_s=0.1, cancel_s=20))
+    host.lose("start", "timeout", watched.cancelled.set)
+
+    outcome = watched.run()
+
+    assert (outcome.status, outcome.reason) == (HostStatus.CANCELLED, "cancelled")
+    assert not watched.directory.exists()
+
+
+def test_what_cannot_be_collected_is_named(watch: Watch, host: Unreliable) -> None:
+    watched = watch(BEGIN + "sleep 0.5\n")
+    host.lose("collect", "reset")
+
+    outcome = watched.run()
+
+    assert (outcome.status, outcome.stage) == (HostStatus.CONTACT_LOST, Stage.COLLECT)
+    assert outcome.hint.startswith(f"What was measured is still there: {watched.directory}.")
+    assert watched.directory.exists()
+
+
+def test_a_job_that_outstays_its_deadline_is_collected_and_left(watch: Watch) -> None:
+    patience = Patience(poll_min_s=0.1, poll_max_s=0.1, overdue_s=-59)
+    watched = watch(BEGIN + "sleep 30\n", patience=patience)
+
+    outcome = watched.run()
+
+    assert (outcome.status, outcome.stage, outcome.reason) == (HostStatus.CONTACT_LOST, Stage.RUN, "overdue")
+    assert str(watched.directory) in outcome.hint
+    assert "stage" in watched.kept
+    assert watched.directory.exists()
 
 
 def test_a_reboot_is_seen_by_the_boot_id(watch: Watch, host: Unreliable) -> None:

@@ -14,6 +14,7 @@ from pathlib import Path
 from fleet.errors import ContactLost
 from fleet.fanout import Fanout
 from fleet.host.follow import Patience
+from fleet.host.framing import read_script
 from fleet.host.job import Job
 from fleet.host.steps import Task
 from fleet.model.event import Event, HostFinished, HostNotice, HostProgress, HostStage
@@ -106,6 +107,13 @@ class Unreliable:
         self.calls = 0
         self.lose_after: set[int] = set()
         """Numbers of calls that reach the host and whose answer is lost."""
+        self._lost: dict[str, tuple[str, list[str], Callable[[], None] | None]] = {}
+
+    def lose(self, script: str, reason: str, then: Callable[[], None] | None = None) -> list[str]:
+        """Lose every answer of this script, for this reason, after `then`; grows by one for each."""
+        asked: list[str] = []
+        self._lost[read_script(script)] = (reason, asked, then)
+        return asked
 
     def run(
         self, argv: Sequence[str], *, stdin: bytes = b"", timeout_s: float, limit_bytes: int = 1 << 20
@@ -114,6 +122,12 @@ class Unreliable:
             raise ContactLost("here", "run", "timeout", "nothing came for 5 s")
         self.calls += 1
         done = self._transport.run(argv, stdin=stdin, timeout_s=timeout_s, limit_bytes=limit_bytes)
+        reason, asked, then = self._lost.get(argv[2], ("", [], None))
+        if reason:
+            asked.append(reason)
+            if then:
+                then()
+            raise ContactLost("here", "run", reason, "the answer did not come")
         if self.calls in self.lose_after:
             raise ContactLost("here", "run", "reset", "the connection was reset")
         if self.rebooted:

@@ -39,7 +39,7 @@ JOB_START_S: Mapping[str, float] = {"docker": 12.0, "native": 6.0}
 JOB_GRACE_S: Mapping[str, float] = {"docker": 300.0, "native": 120.0}
 """Allowed on top of the cells. Pulling the image has a limit of its own."""
 
-SEARCH_CHILDREN = 17
+SEARCH_CHILDREN = 20
 """Children that a cell with an open batch size takes at most: the payload's search, and the measurement."""
 
 SEARCH_USUAL = 9

@@ -16,7 +16,7 @@ from payload.errors import Verdict, explain, judge_death, judge_hang
 from payload.files import write_json
 from payload.measure import PROTOCOL
 from payload.process import Ended, Listener, Observer, Stop, Stopped, run_child
-from payload.search import AUTO, find_largest
+from payload.search import AUTO, confirm, find_largest
 from payload.spec import BadSpec, Rules, Spec, describe, read_spec
 from payload.sweep import Sweep
 from payload.telemetry import Telemetry
@@ -179,13 +179,9 @@ def measure_largest(cell: Cell, rules: Rules, stop: Stop, listen: Listener) -> D
     # Two steps show what a batch needs; how long they take does not matter.
     short = rules._replace(warmup_steps=1, warmup_s=0.0, steps=2, min_s=0.0, max_s=min(rules.max_s, 1.0))
     found = find_largest(lambda size: measure_cell(cell._replace(batch_size=size), short, stop, listen))
-    if found.fits:
-        result = measure_cell(cell._replace(batch_size=found.fits), rules, stop, listen)
-    else:
-        assert found.failure is not None
-        result = found.failure
+    found, result = confirm(found, lambda size: measure_cell(cell._replace(batch_size=size), rules, stop, listen))
     result["batch_search"] = {
-        "batch_size": found.fits or None,
+        "batch_size": None if result["status"] == "oom" else found.fits or None,
         "fails": found.fails,
         "where": found.where,
         "attempts": found.attempts,

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from fleet.plan import SEARCH_CHILDREN
-from payload.search import LARGEST, MOST_ATTEMPTS, Found, find_largest
+from payload.search import LARGEST, MOST_ATTEMPTS, MOST_MEASUREMENTS, Found, confirm, find_largest
 
 
 class Memory:
@@ -64,4 +64,27 @@ def test_another_failure_ends_it_with_what_fitted_until_then() -> None:
 
 
 def test_the_plan_allows_for_as_many_children_as_there_may_be() -> None:
-    assert SEARCH_CHILDREN == MOST_ATTEMPTS + 1
+    assert SEARCH_CHILDREN == MOST_ATTEMPTS + MOST_MEASUREMENTS
+
+
+@pytest.mark.parametrize("holds", [31, 33, 64, 100, 1000])
+def test_what_fits_for_two_steps_and_not_for_hundreds_is_measured_smaller(holds: int) -> None:
+    memory = Memory(holds)
+    found, result = confirm(
+        Found(holds + 1, holds + 2, "host", 9, {"status": "oom", "reason": "host_memory"}), memory.attempt
+    )
+
+    assert result["status"] == "ok"
+    assert len(memory.tried) == 2 and found.fails
+    assert found.fits == memory.tried[-1] <= holds < found.fails == holds + 1 <= found.fits + max(1, found.fits // 16)
+    assert found.where == "device"
+
+
+def test_it_is_given_up_when_hundreds_of_steps_never_fit() -> None:
+    memory = Memory(0)
+    found, result = confirm(Found(1000, 1010, "host", 9, {"status": "oom", "reason": "host_memory"}), memory.attempt)
+
+    assert (result["status"], len(memory.tried)) == ("oom", MOST_MEASUREMENTS)
+    assert found.fits < min(memory.tried)
+    assert confirm(Found(0, 1, "host", 6, {"status": "oom"}), memory.attempt)[1] == {"status": "oom"}
+    assert len(memory.tried) == MOST_MEASUREMENTS

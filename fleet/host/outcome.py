@@ -84,6 +84,8 @@ def _judge(
     lost = sum(cell.status == CellStatus.LOST for cell in cells)
     if record.reason != "exited" and not (record.reason == "gone" and lost == 0):
         return _judge_interruption(plan, record, files)
+    if record.exit_status == 0 and plan.settings.runtime != "native" and not _wrote_anything(files):
+        return _blame_entrypoint(plan, "it ended with exit status 0 and wrote nothing")
     if problems:
         return Ending(HostStatus.RESULT_INVALID, Stage.COLLECT, "document", _join(problems), _INVALID_HINT)
     if record.exit_status or lost:
@@ -142,6 +144,8 @@ def _judge_exit(plan: HostPlan, record: ExitRecord, lost: int, files: Mapping[st
         said = f"the kernel killed the payload for lack of memory; {left}"
         hint = "The container's memory limit or the machine's memory is too small for this suite."
         return Ending(HostStatus.FAILED, Stage.RUN, "oom_killed", said, hint)
+    if status in {126, 127} and plan.settings.runtime != "native" and not re.search(r"python3?\b", last):
+        return _blame_entrypoint(plan, f"exit status {status}: {last}")
     evidence = _find_launch_fault(status, last, state)
     if evidence:
         diagnosis = diagnose_launch(evidence, plan.settings.image)
@@ -152,6 +156,16 @@ def _judge_exit(plan: HostPlan, record: ExitRecord, lost: int, files: Mapping[st
         return Ending(HostStatus.FAILED, Stage.RUN, "killed", said, hint)
     said = f"the payload ended with exit status {status}; {left}: {last}"
     return Ending(HostStatus.FAILED, Stage.RUN, "payload_failed", said, "See `log` in the run's directory.")
+
+
+def _wrote_anything(files: Mapping[str, bytes]) -> bool:
+    return any(name == "system.json" or name.startswith("cells/") for name in files)
+
+
+def _blame_entrypoint(plan: HostPlan, said: str) -> Ending:
+    message = f"the entrypoint of the image {plan.settings.image} did not run our command ({said})"
+    hint = 'It must end in exec "$@"; set fleet_image to an image whose entrypoint does.'
+    return Ending(HostStatus.PREFLIGHT_FAILED, Stage.LAUNCH, "entrypoint", message, hint)
 
 
 def _find_launch_fault(status: int, last: str, state: ContainerState | None) -> str:

@@ -60,7 +60,7 @@ def probe_host(shell: Shell, settings: Settings, *, payload_sha256: str = "", ch
 
 
 def read_probe(raw: bytes, sections: tuple[Section, ...], payload_sha256: str, midway_unix_s: float | None) -> Probe:
-    """The sections, parsed. `midway_unix_s` is our clock in the middle of the round trip; None when that is not known."""
+    """The sections, parsed. `midway_unix_s` is our clock in the middle of the round trip, None when not known."""
     findings = Findings({section.name: section for section in sections})
     uid, gid = (read_count(line) for line in [*findings.lines("id"), "", ""][:2])
     return Probe(

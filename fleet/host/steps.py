@@ -24,11 +24,16 @@ from fleet.runtime.choose import choose_runtime
 START_TIMEOUT_S = 60.0
 POLL_TIMEOUT_S = 30.0
 COLLECT_TIMEOUT_S = 180.0
+COLLECT_CELL_S = 0.05
+"""For each document: 10 kB over a slow line."""
 CLEAN_TIMEOUT_S = 60.0
 PULL_DEADLINE_S = 3600
 """NGC's images are 11 to 28 GB unpacked, about half that to transfer: an hour is 5 MB/s."""
 MAX_FILE_BYTES = 1 << 20
 """Of one collected file. A document with 1,000 step times is about 10 kB; of the log the last 256 KiB are kept."""
+
+MAX_COLLECTED_BYTES = 512 << 20
+"""Of all files together; it is held in memory. 10,000 documents are about 100 MB."""
 
 
 @dataclass(frozen=True)
@@ -127,14 +132,15 @@ def _refuse(alias: str, answer: Section, job: HostJob) -> Busy | PreflightFailed
         "not_writable": f"cannot write to the work directory {job.workdir}",
         "not_written": f"the {words} could not be written to {job.workdir}",
         "not_lockable": f"the file system of the work directory {job.workdir} knows no locks",
+        "not_received": f"the {words} did not arrive: what a login shell starts with there reads our input",
         "corrupt": "the payload did not arrive as it was sent (its sha256 differs)",
         "lock_unreadable": f"{words} is not a file that can be read",
     }
-    hint = (
-        "Remove it there, if nothing of yours needs it."
-        if answer.name == "lock_unreadable"
-        else "See the host's disk and kernel log."
-    )
+    hints = {
+        "lock_unreadable": "Remove it there, if nothing of yours needs it.",
+        "not_received": "See that nothing in ~/.bashrc, ~/.profile or a forced command there reads standard input.",
+    }
+    hint = hints.get(answer.name, "See the host's disk and kernel log.")
     message = sentences.get(answer.name, f"starting the job failed: {make_inert(answer.name, 40)}")
     return PreflightFailed(
         alias, Stage.START, answer.name if answer.name in sentences else "start_failed", message, hint
@@ -176,7 +182,8 @@ def cancel_job(shell: Shell, job: HostJob, settings: Settings) -> None:
 
 
 _NAME = re.compile(
-    r"(exit\.json|stage|launch\.err|supervise\.err|log|container\.json|image\.json|system\.json|cells/\d{3}\.json)"
+    r"(exit\.json|stage|launch\.err|supervise\.err|log|container\.json|image\.json|system\.json"
+    r"|cells/(\d{3}|[1-9]\d{3})\.json)"
 )
 
 
@@ -187,9 +194,10 @@ def collect_job(shell: Shell, job: HostJob, cells: int) -> dict[str, bytes]:
         ContactLost: the connection broke before the end.
         ResultInvalid: what came is not what the script prints.
     """
-    limit = (cells + 10) * MAX_FILE_BYTES
+    limit = min((cells + 10) * MAX_FILE_BYTES, MAX_COLLECTED_BYTES)
     arguments = [job.directory, str(MAX_FILE_BYTES), str(cells)]
-    nonce, completed = shell.run("collect", arguments, timeout_s=COLLECT_TIMEOUT_S, limit_bytes=limit)
+    timeout_s = COLLECT_TIMEOUT_S + cells * COLLECT_CELL_S
+    nonce, completed = shell.run("collect", arguments, timeout_s=timeout_s, limit_bytes=limit)
     mark = b"\n@@" + nonce.encode() + b" "
     files: dict[str, bytes] = {}
     rest = completed.stdout.partition(mark)[2]

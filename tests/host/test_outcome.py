@@ -202,7 +202,20 @@ EXITS: dict[str, tuple[int, dict[str, bytes | None], H, str, str]] = {
         "no_python",
         "'python3': not found",
     ),
-    "not_executable": (126, {}, H.PREFLIGHT_FAILED, "no_python", "fleet_image"),
+    "not_executable": (
+        126,
+        {"log": b"sh: python3: Permission denied\n"},
+        H.PREFLIGHT_FAILED,
+        "no_python",
+        "fleet_image",
+    ),
+    "entrypoint": (
+        127,
+        {"log": b"/entry.sh: line 2: nvidia-setup: command not found\n"},
+        H.PREFLIGHT_FAILED,
+        "entrypoint",
+        "did not run our command (exit status 127: /entry.sh: line 2: nvidia-setup: command not found)",
+    ),
     "no_container_json": (137, {"container.json": None}, H.FAILED, "killed", "SIGKILL"),
     "oom": (137, {"container.json": b'{"OOMKilled": true, "Error": ""}'}, H.FAILED, "oom_killed", "lack of memory"),
     "engine_error": (
@@ -233,6 +246,14 @@ def test_a_payload_that_ended_too_soon(name: str) -> None:
     assert says in f"{outcome.message} {outcome.hint}"
     assert outcome.hint.endswith(".")
     assert [c.status for c in outcome.cells] == ["ok", "lost"]
+
+
+def test_an_entrypoint_that_ends_well_without_our_command_is_named() -> None:
+    nothing = {"cells/000.json": None, "cells/001.json": None, "system.json": None}
+    outcome = build({"exit.json": exit_record(status=0), **nothing})
+
+    assert (outcome.status, outcome.stage, outcome.reason) == (H.PREFLIGHT_FAILED, S.LAUNCH, "entrypoint")
+    assert "must end in exec" in outcome.hint
 
 
 def test_a_payload_that_fails_after_its_last_cell_failed() -> None:

@@ -208,6 +208,19 @@ def test_a_hostile_host_gives_unknowns() -> None:
     assert probe.facts.cpu.threads is None
 
 
+@pytest.mark.parametrize(("round_trip_s", "known"), [(1.0, True), (65.0, False), (-30.0, False)])
+def test_a_clock_is_compared_only_within_a_short_round_trip(
+    round_trip_s: float, known: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ours = iter((1796093790.0, 1796093790.0 + round_trip_s))
+    monkeypatch.setattr("fleet.host.probe.time.time", lambda: next(ours))
+    host = HostileHost(b"\n@@{nonce} time\n1796093790\n\n@@{nonce} end\n")
+
+    offset = probe_host(Shell("gpu01", host), Settings()).facts.clock_offset_s
+
+    assert offset == (-0.5 if known else None)
+
+
 def test_the_interpreter() -> None:
     local, remote = Connection(kind="local"), Connection()
 

@@ -82,6 +82,17 @@ def test_only_the_planned_cells_are_sent(job: ScriptedJob) -> None:
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 32 << 10
 
 
+def test_all_of_thousands_of_cells_are_sent(job: ScriptedJob) -> None:
+    cells = job.directory / "out" / "cells"
+    names = [f"cells/{index:03d}.json" for index in (0, 9, 10, 99, 100, 999, 1000, 9999)]
+    for name in names:
+        (cells.parent / name).write_text(name)
+
+    files = collect_job(job.shell, job.job, 10_000)
+
+    assert {name: data.decode() for name, data in files.items() if name in names} == {name: name for name in names}
+
+
 def test_a_linked_directory_of_cells_is_not_entered(job: ScriptedJob) -> None:
     elsewhere = job.workdir.parent / "elsewhere"
     elsewhere.mkdir()

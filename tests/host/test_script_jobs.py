@@ -7,15 +7,17 @@ import shutil
 import signal
 import subprocess
 import threading
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
 
 from fleet.errors import Busy, HostError, PreflightFailed
+from fleet.host.framing import Shell
 from fleet.host.steps import cancel_job, clean_job, collect_job, poll_job, start_job
 from fleet.model.result import Stage
+from fleet.transport.base import Completed
 from tests.host.script_machine import Machine, ScriptedJob, make_workdir, take_ground, wait_for
 
 pytestmark = pytest.mark.needs("root", "unshare", "setpriv", "flock")
@@ -23,6 +25,16 @@ pytestmark = pytest.mark.needs("root", "unshare", "setpriv", "flock")
 QUICK = b'mkdir -p "$4/cells"; echo ran >>"$4/runs"; echo hello; exit 3\n'
 SLOW = b'mkdir -p "$4/cells"; echo ran >>"$4/runs"; while [ ! -e "$4/go" ]; do sleep 0.1; done; exit 3\n'
 STUBBORN = b'trap "" TERM; setsid sh -c \'trap "" TERM; sleep 3600\' & touch "$4/up"; while :; do sleep 3600; done\n'
+
+
+@dataclass(frozen=True)
+class Eater(Machine):
+    """A machine whose login shell reads what is meant for the command, as a .bashrc with `cat` in it does."""
+
+    def run(
+        self, argv: Sequence[str], *, stdin: bytes = b"", timeout_s: float, limit_bytes: int = 1 << 20
+    ) -> Completed:
+        return super().run(argv, timeout_s=timeout_s, limit_bytes=limit_bytes)
 
 
 @pytest.fixture
@@ -106,6 +118,14 @@ def test_a_payload_cut_short_starts_nothing(machine: Machine, workdir: Path) -> 
     assert not job.directory.exists()
     assert job.is_free()
     assert [*workdir.rglob("*.tmp*")] == []
+
+
+def test_a_start_whose_input_was_eaten_says_so(machine: Machine, workdir: Path) -> None:
+    job = ScriptedJob(machine, workdir, QUICK)
+    with pytest.raises(PreflightFailed, match="reads our input") as refused:
+        start_job(Shell("here", Eater(machine.tmp)), job.task, job.settings, job.job, push=True)
+    assert refused.value.reason == "not_received"
+    assert not job.directory.exists()
 
 
 def test_a_killed_supervisor_is_replaced_while_the_payload_works(machine: Machine, workdir: Path) -> None:

@@ -39,6 +39,13 @@ def test_files_come_byte_for_byte() -> None:
     assert collect_job(shell(sent), JOB, 2) == files
 
 
+def test_cells_beyond_the_thousandth_come_too() -> None:
+    files = {f"cells/{index:03d}.json": b"{}" for index in (0, 99, 999, 1000, 9999)}
+
+    sent = b"".join(send(name, data) for name, data in files.items()) + END
+    assert collect_job(shell(sent), JOB, 10_000) == files
+
+
 def test_a_job_that_is_not_there_has_no_files() -> None:
     assert collect_job(shell(b"\n@@{nonce} absent\n"), JOB, 2) == {}
 
@@ -129,6 +136,7 @@ REFUSALS: dict[str, tuple[type[HostError], str, str]] = {
     "disk_full ²": (PreflightFailed, "disk_full", "only 0.0 MiB are free"),
     "not_writable": (PreflightFailed, "not_writable", "cannot write to the work directory /home/u/.fleet"),
     "not_written spec": (PreflightFailed, "not_written", "the spec could not be written"),
+    "not_received spec": (PreflightFailed, "not_received", "the spec did not arrive"),
     "corrupt " + "00" * 32: (PreflightFailed, "corrupt", "did not arrive as it was sent"),
     "lock_unreadable /tmp/fleet.lock": (PreflightFailed, "lock_unreadable", "/tmp/fleet.lock is not a file"),
     "\x1b]0;owned\x07": (PreflightFailed, "start_failed", "starting the job failed: \ufffd]0;owned\ufffd"),

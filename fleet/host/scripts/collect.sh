@@ -17,7 +17,9 @@ for file in exit.json stage launch.err supervise.err log container.json image.js
 done
 cell=0
 while [ $cell -lt "$4" ] && [ ! -L out/cells ]; do
-  send "$1" "$3" "out/cells/$(printf %03d $cell).json"
+  # As %03d, without a process for each of thousands.
+  case $cell in ?) name=00$cell ;; ??) name=0$cell ;; *) name=$cell ;; esac
+  send "$1" "$3" "out/cells/$name.json"
   cell=$((cell + 1))
 done
 printf '\n@@%s end\n' "$1"

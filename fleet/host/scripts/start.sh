@@ -23,8 +23,8 @@ prepare() {
   rm -rf "$job"
   mkdir -p "$job/out" || refuse not_writable
   # One byte at a time: anything else may read past the spec into the payload.
-  dd bs=1 count="$spec_size" of="$job/spec.json" 2>/dev/null
-  [ "$(wc -c <"$job/spec.json")" -eq "$spec_size" ] || refuse not_written spec
+  dd bs=1 count="$spec_size" of="$job/spec.json" 2>/dev/null || refuse not_written spec
+  [ "$(wc -c <"$job/spec.json")" -eq "$spec_size" ] || refuse not_received spec
   if [ "$size" -gt 0 ]; then
     cat >"$payload.tmp.$$" 2>/dev/null || refuse not_written payload
     found=$(sha256sum "$payload.tmp.$$" | head -c 64)

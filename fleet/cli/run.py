@@ -10,7 +10,7 @@ from pathlib import Path
 
 import typer
 
-from fleet.analysis.verdict import judge
+from fleet.analysis.verdict import Verdict, judge
 from fleet.bundle import Bundle, build_bundle, read_models
 from fleet.cli.consoles import open_stderr
 from fleet.cli.dry_run import print_plan
@@ -18,11 +18,14 @@ from fleet.cli.measure import measure_hosts
 from fleet.cli.report import print_run
 from fleet.cli.select import select
 from fleet.cli.version import find_version
-from fleet.errors import ExitCode
+from fleet.cli.words import print_error
+from fleet.errors import ExitCode, StoreError
 from fleet.model.plan import Plan
 from fleet.plan import RunRequest, build_plan
 from fleet.progress import open_progress
+from fleet.store.reader import StoredRun
 from fleet.store.rundir import Store
+from fleet.store.writer import RunWriter
 from fleet.suite import load_suite
 
 
@@ -75,10 +78,28 @@ def _carry_out(plan: Plan, bundle: Bundle, options: RunOptions) -> int:
     with store.create(plan) as writer:
         typer.echo(f"run {plan.run_id} · results in {writer.path}", err=True)
         with open_progress(plan, console, live=console.is_terminal) as progress:
-            interrupted = measure_hosts(
+            measured = measure_hosts(
                 plan, bundle, writer, progress, lambda sentence: console.print(sentence, soft_wrap=True)
             )
-        verdict = judge(plan, store.load(plan.run_id).outcomes, interrupted)
-        writer.finish(exit_code=verdict.exit_code, interrupted=interrupted)
+        verdict = judge(plan, measured.outcomes, measured.interrupted)
+        trouble = measured.trouble or _finish(writer, verdict)
+    if trouble is not None:
+        return _end_in_trouble(StoredRun(writer.path, plan, measured.outcomes, None), trouble, verdict, options)
     print_run(store.load(plan.run_id), as_json=options.json)
     return verdict.exit_code
+
+
+def _finish(writer: RunWriter, verdict: Verdict) -> StoreError | None:
+    """Complete the run; what was in the way of it."""
+    try:
+        writer.finish(exit_code=verdict.exit_code, interrupted=verdict.interrupted)
+    except StoreError as error:
+        return error
+    return None
+
+
+def _end_in_trouble(run: StoredRun, trouble: StoreError, verdict: Verdict, options: RunOptions) -> int:
+    """Show what is known of a run whose directory is not whole, as long as somebody knows it."""
+    print_run(run, as_json=options.json)
+    print_error(trouble)
+    return ExitCode.INTERRUPTED if verdict.interrupted else ExitCode.INTERNAL

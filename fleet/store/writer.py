@@ -96,8 +96,9 @@ class RunWriter:
         targets = {directory / name: content for name, content in files.items()}
         parents = {path.parent for path in targets}
         try:
-            for parent in sorted(parents):
-                parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            # Not what is above: a run directory that somebody took away must not come back without its plan.
+            for parent in sorted({directory, *parents} if parents else parents):
+                parent.mkdir(mode=0o700, exist_ok=True)
             for path, content in targets.items():
                 write_atomic(path, content, sync_parent=False)
             for parent in sorted({*parents, directory.parent} | ({directory} if parents else set())):

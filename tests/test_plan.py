@@ -134,4 +134,4 @@ def test_an_open_batch_size_is_given_time_for_the_search() -> None:
         suite = Suite(name="mine", rules=rules, cells=(cell,))
         (planned,) = build_plan([host("a", "all")], suite, MODELS, request()).hosts
         deadlines.append(planned.deadline_s)
-    assert deadlines[1] - deadlines[0] == 16 * (rules.cell_timeout_s + 15)
+    assert deadlines[1] - deadlines[0] == 19 * (rules.cell_timeout_s + 15)

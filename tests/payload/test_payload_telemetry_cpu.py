@@ -29,7 +29,7 @@ CPU_CELL = Cell("alexnet_conv", "forward", "fp32", 1, "cpu", 1, "NHWC", False)
 @pytest.mark.needs("tensorflow")
 def test_it_is_joined_to_the_timed_steps_and_costs_next_to_nothing(tmp_path: Path) -> None:
     rules = Rules(warmup_steps=3, steps=2, min_s=4, max_s=4, cell_timeout_s=100)
-    spec = bench.write_spec(tmp_path, [bench.FAST, bench.FAST.model_copy(update={"xla": True})], rules)
+    spec = bench.write_spec(tmp_path, [bench.FAST, bench.FAST.model_copy(update={"data_format": "NCHW"})], rules)
     assert bench.run_payload("run", spec, "--out", tmp_path / "out").returncode == 0
     cell, refused = bench.read_cells(tmp_path / "out")
     assert refused.telemetry is None

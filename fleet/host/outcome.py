@@ -144,9 +144,10 @@ def _judge_exit(plan: HostPlan, record: ExitRecord, lost: int, files: Mapping[st
         said = f"the kernel killed the payload for lack of memory; {left}"
         hint = "The container's memory limit or the machine's memory is too small for this suite."
         return Ending(HostStatus.FAILED, Stage.RUN, "oom_killed", said, hint)
-    if status in {126, 127} and plan.settings.runtime != "native" and not re.search(r"python3?\b", last):
+    missing = _find_missing_python(files.get("log", b""))
+    if status in {126, 127} and plan.settings.runtime != "native" and not missing and not (state and state.Error):
         return _blame_entrypoint(plan, f"exit status {status}: {last}")
-    evidence = _find_launch_fault(status, last, state)
+    evidence = _find_launch_fault(status, missing or last, state)
     if evidence:
         diagnosis = diagnose_launch(evidence, plan.settings.image)
         return Ending(HostStatus.PREFLIGHT_FAILED, Stage.LAUNCH, *diagnosis)
@@ -180,6 +181,13 @@ def _find_launch_fault(status: int, last: str, state: ContainerState | None) -> 
 
 def _name_signal(number: int) -> str:
     return signal.Signals(number).name if number in set(signal.Signals) else f"signal {number}"
+
+
+def _find_missing_python(log: bytes) -> str:
+    """The line that says so; not always the last, for an engine keeps no order between stdout and stderr."""
+    pattern = r"^.*\bpython3?\b.*(?:not found|no such file|permission denied).*$"
+    found = re.search(pattern, make_inert(log[-4096:].decode(errors="replace")), re.IGNORECASE | re.MULTILINE)
+    return found[0].strip()[:300] if found else ""
 
 
 def _find_reason(log: bytes) -> str:

@@ -66,6 +66,14 @@ CASES = {
     "read_only_workdir": Case(
         "preflight_failed", "workdir_not_writable", "fleet_workdir", how={"workdir_options": "ro"}
     ),
+    "home_as_workdir": Case(
+        "preflight_failed", "workdir_occupied", "/fleet", how={"bashrc": "true\n"}, variables={"fleet_workdir": "~"}
+    ),
+    "system_s_workdir": Case("preflight_failed", "workdir_foreign", "/tmp", variables={"fleet_workdir": "/tmp"}),
+    "entrypoint": Case(
+        "preflight_failed", "entrypoint", "exec", variables={"fleet_runtime_args": ["--entrypoint", "true"]}
+    ),
+    "eaten_input": Case("preflight_failed", "not_received", "standard input", how={"bashrc": "cat >/dev/null\n"}),
     "payload_crash": Case(
         "failed",
         "payload_failed",

@@ -197,7 +197,7 @@ EXITS: dict[str, tuple[int, dict[str, bytes | None], H, str, str]] = {
     "status_255": (255, {}, H.FAILED, "payload_failed", "exit status 255"),
     "not_found": (
         127,
-        {"log": b"env: 'python3': not found\n"},
+        {"log": b"env: 'python3': not found\nNOTE: on stdout, from before\n"},
         H.PREFLIGHT_FAILED,
         "no_python",
         "'python3': not found",

@@ -125,7 +125,7 @@ def test_a_start_whose_input_was_eaten_says_so(machine: Machine, workdir: Path) 
     with pytest.raises(PreflightFailed, match="reads our input") as refused:
         start_job(Shell("here", Eater(machine.tmp)), job.task, job.settings, job.job, push=True)
     assert refused.value.reason == "not_received"
-    assert not job.directory.exists()
+    assert [*workdir.iterdir()] == []
 
 
 def test_a_killed_supervisor_is_replaced_while_the_payload_works(machine: Machine, workdir: Path) -> None:

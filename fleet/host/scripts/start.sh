@@ -14,6 +14,7 @@ answer() { printf '\n@@%s %s\n' "$nonce" "$*"; exit 0; }
 refuse() { # why a write failed: no space, or something else
   free=$(df -Pk "$workdir" 2>/dev/null | tail -n 1 | { read -r _ _ _ free _; echo "${free:-}"; })
   rm -rf "$job" "$payload".tmp.* "/tmp/fleet.holder.$id"
+  rmdir "$workdir/jobs" 2>/dev/null
   if [ "${free:-1024}" -lt 1024 ]; then answer disk_full "$free"; fi
   answer "$@"
 }

@@ -196,3 +196,8 @@ def test_suite_that_would_run_for_days_is_refused(tmp_path: Path) -> None:
     sizes = ", ".join(str(n) for n in range(1, 10_002))
     with pytest.raises(ConfigError, match="more than 10000 cells"):
         load_suite(write(tmp_path, f"- {{models: [alexnet], on: [cpu], batch_sizes: [{sizes}]}}\n"), MODELS)
+
+
+def test_a_home_of_nobody_is_a_file_that_is_not_there() -> None:
+    with pytest.raises(ConfigError, match="no such file"):
+        load_suite("~nobody-at-all/mine.yaml", MODELS)

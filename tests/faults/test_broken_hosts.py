@@ -69,7 +69,6 @@ CASES = {
     "home_as_workdir": Case(
         "preflight_failed", "workdir_occupied", "/fleet", how={"bashrc": "true\n"}, variables={"fleet_workdir": "~"}
     ),
-    "system_s_workdir": Case("preflight_failed", "workdir_foreign", "/tmp", variables={"fleet_workdir": "/tmp"}),
     "entrypoint": Case(
         "preflight_failed", "entrypoint", "exec", variables={"fleet_runtime_args": ["--entrypoint", "true"]}
     ),

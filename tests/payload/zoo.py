@@ -15,6 +15,6 @@ DEEP = {
 
 
 def choose(models: Iterable[str]) -> list[str]:
-    """Parameters for a test that runs models: all of them with FLEET_ZOO=all (`make zoo`), otherwise one of each kind."""
+    """Parameters for a test that runs models: one of each kind, with FLEET_ZOO=all (`make zoo`) all of them."""
     every = os.environ.get("FLEET_ZOO") == "all"
     return [model for model in sorted(models) if every or model not in DEEP]

@@ -120,6 +120,8 @@ wait_for_container() {
 run_in_container() {
   case $(find_state) in
     '')
+      # Nothing was started yet, or the engine hung and a cancel ended its client.
+      [ ! -e cancel ] || finish cancelled ''
       engine_within 60 image inspect "$image" >/dev/null 2>launch.err
       case $? in 0) ;; 124 | 137) fail_launch launch_failed 137 ;; *) pull_image ;; esac
       launch run -d --name "$name" "$@" ;;

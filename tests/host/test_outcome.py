@@ -1,75 +1,18 @@
-"""From the files of a job to its one outcome: every way a job can end, and every way its files can lie."""
+"""From the files of a job to its one outcome: every way a job can end."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from typing import Any
 
 import pytest
 
 from fleet.host.outcome import Ending, build_outcome
 from fleet.host.results import Expectation
 from fleet.model.facts import HostFacts
-from fleet.model.result import CellResult, HostOutcome
 from fleet.model.result import HostStatus as H
 from fleet.model.result import Stage as S
-from tests.run_builder import DIGEST, RUN_ID, make_cells, make_facts, make_outcome, make_plan
-from tests.run_builder import Ending as Built
-
-CELLS = make_cells(count=2)
-PLAN = make_plan({"gpu01": CELLS})
-HOST = PLAN.hosts[0]
-IMAGE_ID = "sha256:" + "ee" * 32
-
-
-def cell(place: int, **changes: Any) -> bytes:
-    """The document of a planned cell that is ok, but for these changes."""
-    document = make_outcome(HOST, PLAN, Built()).cells[place].model_dump(mode="json")
-    return json.dumps({**document, **changes}).encode()
-
-
-def failed(place: int, status: str, reason: str | None = None, message: str | None = None) -> bytes:
-    return cell(place, status=status, reason=reason, message=message, timing=None, throughput=None)
-
-
-def system(**changes: Any) -> bytes:
-    document = {
-        "schema": "fleet.result/1",
-        "kind": "host",
-        "protocol": 1,
-        "payload_sha256": PLAN.payload_sha256,
-        "run_id": RUN_ID,
-        "job_id": HOST.job_id,
-        "alias": "gpu01",
-        "software": {"tensorflow": "2.17.0", "python": "3.12.3"},
-    }
-    return json.dumps({**document, **changes}).encode()
-
-
-def exit_record(reason: str = "exited", status: int | None = 0, stage: str = "run", **changes: Any) -> bytes:
-    record = {"job_id": HOST.job_id, "stage": stage, "reason": reason, "exit_status": status}
-    return json.dumps({**record, "started_unix_s": 100, "finished_unix_s": 175, **changes}).encode()
-
-
-GOOD = {
-    "exit.json": exit_record(),
-    "system.json": system(),
-    "cells/000.json": cell(0),
-    "cells/001.json": cell(1),
-    "image.json": json.dumps({"id": IMAGE_ID, "repo_digests": [f"nvcr.io/nvidia/tensorflow@{DIGEST}"]}).encode(),
-    "container.json": b'{"OOMKilled": false, "Error": "", "Status": "exited"}',
-    "log": b"== TensorFlow ==\nAll done.\n",
-}
-
-
-def build(
-    files: Mapping[str, bytes | None] | None = None, ending: Ending | None = None, facts: HostFacts | None = None
-) -> HostOutcome:
-    """The outcome of a good job, but for these files; None takes one away."""
-    expected = Expectation(HOST, RUN_ID, PLAN.payload_sha256)
-    changed = {name: data for name, data in {**GOOD, **(files or {})}.items() if data is not None}
-    return build_outcome(expected, changed, facts or make_facts(), ending)
+from tests.host.job_files import CELLS, GOOD, HOST, IMAGE_ID, PLAN, build, cell, exit_record, failed
+from tests.run_builder import DIGEST, RUN_ID, make_facts
 
 
 def test_all_well() -> None:
@@ -263,52 +206,6 @@ def test_a_payload_that_fails_after_its_last_cell_failed() -> None:
     assert [c.status for c in outcome.cells] == ["ok", "ok"]
 
 
-INVALID: dict[str, tuple[dict[str, bytes | None], str]] = {
-    "no_exit_record": ({"exit.json": None}, "exit.json is missing"),
-    "empty_exit_record": ({"exit.json": b""}, "exit.json cannot be read: empty"),
-    "foreign_exit_record": ({"exit.json": exit_record(job_id="another")}, "exit.json is of another job"),
-    "unknown_reason": ({"exit.json": exit_record("bored")}, "exit.json cannot be read: reason"),
-    "unknown_stage": ({"exit.json": exit_record(stage="nowhere")}, "exit.json cannot be read: stage"),
-    "no_system": ({"system.json": None}, "system.json is missing"),
-    "damaged_system": ({"system.json": system()[:-9]}, "system.json cannot be read"),
-    "foreign_system": ({"system.json": system(job_id="another")}, "system.json is of another job"),
-    "damaged": ({"cells/001.json": cell(1)[:100]}, "cells/001.json cannot be read"),
-    "nan": ({"cells/001.json": cell(1, duration_s=float("nan"))}, "cells/001.json cannot be read: NaN"),
-    "wrong_type": ({"cells/001.json": cell(1, duration_s="10")}, "cells/001.json cannot be read: duration_s"),
-    "other_schema": ({"cells/001.json": cell(1, schema="fleet.result/2")}, "cells/001.json cannot be read: schema"),
-    "unknown_status": ({"cells/001.json": cell(1, status="fine")}, "cells/001.json cannot be read: status"),
-    "swapped": ({"cells/001.json": cell(0)}, "cells/001.json: it is of another job or cell"),
-    "other_run": ({"cells/001.json": cell(1, run_id="20250101T000000Z-aaaa")}, "another job or cell"),
-    "other_host": ({"cells/001.json": cell(1, alias="gpu02")}, "another job or cell"),
-    "other_payload": ({"cells/001.json": cell(1, payload_sha256="00" * 32)}, "another job or cell"),
-    "ok_without_timing": ({"cells/001.json": cell(1, timing=None)}, "says ok and has no timing"),
-    "ok_with_nothing": (
-        {"cells/001.json": cell(1, throughput={"images_per_s": 0, "images_per_s_total": 0})},
-        "says ok and has no throughput",
-    ),
-    "several": ({"cells/000.json": b"x", "cells/001.json": b"y"}, "(and 1 more)"),
-    "escapes": ({"cells/001.json": cell(1, status="\x1b[2J")}, "cells/001.json cannot be read"),
-}
-
-
-@pytest.mark.parametrize("name", INVALID)
-def test_files_that_are_not_what_they_should_be(name: str) -> None:
-    files, says = INVALID[name]
-
-    outcome = build(files)
-
-    assert (outcome.status, outcome.stage) == (H.RESULT_INVALID, S.COLLECT)
-    assert says in outcome.message
-    assert "\x1b" not in outcome.message
-    assert outcome.reason == ("exit_record" if "exit.json" in files else "document")
-    assert "run's directory" in outcome.hint
-    assert len(outcome.cells) == 2
-    for place in range(2):
-        replaced = f"cells/{place:03d}.json" in files
-        assert outcome.cells[place].status == ("lost" if replaced else "ok")
-        assert outcome.cells[place].reason == ("document_invalid" if replaced else None)
-
-
 def test_a_clock_that_was_set_back_gives_no_duration() -> None:
     assert build({"exit.json": exit_record(finished_unix_s=99)}).job_s is None
 
@@ -322,49 +219,3 @@ def test_what_is_already_known_of_the_host_stands_and_the_cells_are_kept() -> No
     assert outcome.message == "the machine rebooted \ufffd[2J"
     assert [c.status for c in outcome.cells] == ["ok", "lost"]
     assert outcome.job_s is None
-
-
-def test_an_open_batch_size_is_ok_only_with_what_was_found() -> None:
-    plan = make_plan({"gpu01": (CELLS[0].model_copy(update={"batch_size": 0}),)})
-    (host,) = plan.hosts
-    expected = Expectation(host, RUN_ID, plan.payload_sha256)
-    document = make_outcome(host, plan, Built()).cells[0].model_dump(mode="json")
-
-    def read(search: dict[str, Any] | None) -> CellResult:
-        data = json.dumps({**document, "batch_search": search}).encode()
-        (result,) = build_outcome(expected, {**GOOD, "cells/000.json": data}, make_facts(), None).cells
-        return result
-
-    found = read({"batch_size": 96, "fails": 104, "where": "device", "attempts": 7})
-    assert found.status == "ok" and found.batch_search and found.batch_search.batch_size == 96
-    for search in (None, {"batch_size": None, "fails": 1, "where": "device", "attempts": 6}):
-        assert (read(search).status, read(search).reason) == ("lost", "document_invalid")
-
-
-HUGE = 1.79e308
-IMPLAUSIBLE: dict[str, tuple[str, dict[str, Any], str]] = {
-    "rate": ("throughput", {"images_per_s": HUGE}, "images_per_s is 1.79e+308"),
-    "total rate": ("throughput", {"images_per_s_total": 0.0}, "images_per_s_total is 0"),
-    "device rate": ("throughput", {"images_per_s_per_device": -1.0}, "images_per_s_per_device is -1"),
-    "spread": ("timing", {"mad_us": 1.7e308}, "mad_us is 1.7e+308"),
-    "negative spread": ("timing", {"mad_us": -1.0}, "mad_us is -1"),
-    "negative deviation": ("timing", {"sd_us": -0.5}, "sd_us is -0.5"),
-    "median of nothing": ("timing", {"quantiles_us": {"p50": 5e-324}}, "quantiles_us.p50 is"),
-    "no median": ("timing", {"quantiles_us": {"p05": 100.0}}, "quantiles_us.p50 is 0"),
-    "falling": ("timing", {"quantiles_us": {"p50": 100.0, "p95": 99.0}}, "quantiles_us do not rise"),
-    "interval": ("timing", {"ci95_us": [200.0, 100.0]}, "ci95_us do not rise"),
-    "drift": ("timing", {"halves_ratio": 0.0}, "halves_ratio is 0"),
-    "duration": ("timing", {"total_s": -1.0}, "total_s is -1"),
-    "steps": ("timing", {"steps": 1 << 62}, "steps is 4.61"),
-}
-
-
-@pytest.mark.parametrize("name", IMPLAUSIBLE)
-def test_figures_that_nothing_can_have_measured_cost_their_cell(name: str) -> None:
-    part, changes, said = IMPLAUSIBLE[name]
-    document = json.loads(cell(0))
-    outcome = build({"cells/000.json": cell(0, **{part: {**document[part], **changes}})})
-
-    assert (outcome.status, outcome.reason) == (H.RESULT_INVALID, "document")
-    assert said in outcome.message
-    assert [c.status for c in outcome.cells] == ["lost", "ok"]

@@ -123,7 +123,7 @@ def find_payload_faults(root: Path) -> list[str]:
 
 def find_size_faults(root: Path) -> list[str]:
     faults = []
-    for package in ("fleet", "payload"):
+    for package in ("fleet", "payload", "tests"):
         for path in modules(root, package):
             text = path.read_text(encoding="utf-8")
             place = path.relative_to(root)
@@ -139,7 +139,7 @@ def find_size_faults(root: Path) -> list[str]:
 
 def find_name_faults(root: Path) -> list[str]:
     faults = []
-    for package in ("fleet", "payload"):
+    for package in ("fleet", "payload", "tests"):
         for path in modules(root, package):
             place = path.relative_to(root)
             if FORBIDDEN_NAMES & {*place.parts, path.stem}:
@@ -175,6 +175,7 @@ def test_planted_faults_are_found(tmp_path: Path) -> None:
         "fleet/extra.py": "",
         "payload/cell.py": "import fleet.model\nimport requests\nimport tensorflow, json\nfrom payload import spec\n",
         "payload/long.py": "x = 1\n" * 400,
+        "tests/test_long.py": "x = 1\n" * 400,
     }
     for name, text in planted.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
@@ -192,7 +193,11 @@ def test_planted_faults_are_found(tmp_path: Path) -> None:
         "payload/cell.py:1: imports fleet.model",
         "payload/cell.py:2: imports requests",
     ]
-    assert find_size_faults(tmp_path) == ["fleet/host/utils.py:1: f has 7 parameters", "payload/long.py: 400 lines"]
+    assert find_size_faults(tmp_path) == [
+        "fleet/host/utils.py:1: f has 7 parameters",
+        "payload/long.py: 400 lines",
+        "tests/test_long.py: 400 lines",
+    ]
     assert find_name_faults(tmp_path) == [
         "fleet/host/__init__.py: is not empty",
         "fleet/host/utils.py: says nothing about what is in it",

@@ -15,11 +15,11 @@ from rich.live import Live
 
 from fleet.model.event import Event
 from fleet.model.plan import Plan
-from fleet.progress_board import Board, format_duration
+from fleet.progress_board import Board
 from fleet.progress_lines import STATUS_EVERY_S, LineDisplay
 from fleet.progress_live import LiveDisplay
 from fleet.progress_print import print_line
-from fleet.report.wording import count_things
+from fleet.report.wording import count_things, format_duration
 
 REFRESH_PER_S = 4
 

@@ -11,7 +11,7 @@ from fleet.model.event import Event, HostFinished, HostNotice, HostProgress, Hos
 from fleet.model.plan import HostPlan, Plan
 from fleet.model.result import CellStatus, HostOutcome, HostStatus, Stage
 from fleet.report.failure_groups import open_limit
-from fleet.report.wording import say_sentence, say_status
+from fleet.report.wording import format_duration, say_sentence, say_status
 
 _DOING = {
     Stage.CONNECT: "connecting",
@@ -25,16 +25,6 @@ _DOING = {
     Stage.CLEAN: "cleaning up",
 }
 WAITING = "waiting"
-
-
-def format_duration(seconds: float) -> str:
-    """`45 s`, `3 min 20 s`, `2 h 05 min`."""
-    whole = max(0, round(seconds))
-    if whole < 60:
-        return f"{whole} s"
-    if whole < 3600:
-        return f"{whole // 60} min {whole % 60:02d} s" if whole < 600 else f"{round(whole / 60)} min"
-    return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
 
 
 @dataclass

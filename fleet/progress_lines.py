@@ -11,9 +11,9 @@ from rich.console import Console
 
 from fleet.model.event import Event, HostFinished, HostNotice, HostStage
 from fleet.model.result import Stage
-from fleet.progress_board import Board, HostState, format_duration, one_line, tell_outcome
+from fleet.progress_board import Board, HostState, one_line, tell_outcome
 from fleet.progress_print import print_line
-from fleet.report.wording import count_things
+from fleet.report.wording import count_things, format_duration
 
 STATUS_EVERY_S = 60.0
 """How often a line says how far the run as a whole is: often enough to see that it lives, whatever its hosts do."""

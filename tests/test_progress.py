@@ -24,7 +24,7 @@ from fleet.model.result import HostOutcome, HostStatus, Stage
 from fleet.model.suite import Cell, ModelInfo, Suite
 from fleet.plan import RunRequest, build_plan
 from fleet.progress import Progress, open_progress
-from fleet.progress_board import Board, format_duration
+from fleet.progress_board import Board
 from fleet.progress_lines import LineDisplay
 from fleet.progress_live import LiveDisplay
 
@@ -250,10 +250,3 @@ def test_drawing_costs_little() -> None:
         display.show(polled(f"node{n:03d}", 1))
         console.render_lines(display.draw())
     assert (time.process_time() - before) / 10 < 0.05
-
-
-def test_durations_are_words() -> None:
-    spans = (-3, 0, 59.4, 59.6, 200, 599.6, 1500, 7530)
-    assert [format_duration(s) for s in spans] == [
-        *("0 s", "0 s", "59 s", "1 min 00 s", "3 min 20 s", "10 min", "25 min", "2 h 05 min")
-    ]

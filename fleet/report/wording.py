@@ -45,13 +45,14 @@ def format_spread(ratio: float) -> str:
 
 
 def format_duration(seconds: float) -> str:
-    """`42 s`, `6 min 03 s`, `1 h 02 min`."""
-    whole = round(seconds)
+    """`42 s`, `6 min 03 s`, `25 min`, `1 h 02 min`; below zero it is `0 s`."""
+    whole = max(0, round(seconds))
     if whole < 60:
         return f"{whole} s"
-    if whole < 3600:
+    if whole < 600:
         return f"{whole // 60} min {whole % 60:02d} s"
-    return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
+    minutes = round(whole / 60)
+    return f"{minutes} min" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02d} min"
 
 
 def format_time(stamp: str) -> str:

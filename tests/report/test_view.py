@@ -156,8 +156,25 @@ def test_numbers_keep_three_or_four_digits() -> None:
         "±10%",
         "±150%",
     ]
-    assert [format_duration(s) for s in [0.4, 59.6, 61, 3725]] == ["0 s", "1 min 00 s", "1 min 01 s", "1 h 02 min"]
     assert (format_time("2026-01-01T02:30:59.1Z"), format_time("\x1bx")) == ("2026-01-01 02:30 UTC", "\ufffdx")
+
+
+def test_durations_are_words() -> None:
+    spans = (-3, 0.4, 59.4, 59.6, 200, 599.6, 1500, 3599, 3725, 7520)
+    assert [format_duration(s) for s in spans] == [
+        *(
+            "0 s",
+            "0 s",
+            "59 s",
+            "1 min 00 s",
+            "3 min 20 s",
+            "10 min",
+            "25 min",
+            "1 h 00 min",
+            "1 h 02 min",
+            "2 h 05 min",
+        )
+    ]
 
 
 def test_names_are_short_and_folded() -> None:

@@ -55,7 +55,10 @@ class Ink:
 
 @dataclass(frozen=True)
 class Column:
-    """One column: its head and a text per row. Lines wider than `widest` are folded; `numeric` ones never."""
+    """One column: its head and a text per row.
+
+    Lines wider than `widest` are folded as far as the table's line needs it; in `numeric` columns only the head is.
+    """
 
     head: Text
     cells: tuple[Text, ...]
@@ -65,11 +68,19 @@ class Column:
 
     @property
     def width(self) -> int:
-        """Columns of the terminal it takes."""
-        body = max((cell_len(line) for cell in self.cells for line in cell.plain.split("\n")), default=1)
+        """Columns of the terminal it takes, at least."""
         if self.numeric:
-            return max(body, min(_longest_line(self.head), max(body, 12)), 1)
-        return max(1, min(max(body, _longest_line(self.head)), self.widest))
+            return max(self._body, min(_longest_line(self.head), max(self._body, 12)), 1)
+        return max(1, min(self.unfolded, self.widest))
+
+    @property
+    def unfolded(self) -> int:
+        """Columns of the terminal in which nothing of it is folded."""
+        return max(self._body, _longest_line(self.head))
+
+    @property
+    def _body(self) -> int:
+        return max((_longest_line(cell) for cell in self.cells), default=1)
 
 
 def _longest_line(text: Text) -> int:
@@ -97,8 +108,7 @@ def _print_table(console: Console, columns: Sequence[Column]) -> None:
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold")
     spare = console.width - sum(column.width + _GAP for column in columns) + _GAP
     for column in columns:
-        # A long head over narrow numbers is folded only as far as the line needs it.
-        more = max(0, min(_longest_line(column.head) - column.width, spare)) if column.numeric else 0
+        more = max(0, min(column.unfolded - column.width, spare))
         spare -= more
         fits = min(column.width + more, console.width)
         table.add_column(column.head, justify=column.justify, width=fits, overflow="fold", vertical="top")

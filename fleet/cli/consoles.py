@@ -8,13 +8,15 @@ import sys
 from rich.console import Console
 
 from fleet.report.terminal_blocks import Ink, print_indented
+from fleet.report.wording import make_line, say_sentence
 
 PIPE_WIDTH = 200
 """Columns of a table that goes to a file or a pipe, unless COLUMNS says otherwise."""
 
-
 NARROWEST = 20
 """Nothing can be read in fewer columns."""
+
+_LONGEST = 600
 
 
 def open_stdout() -> Console:
@@ -40,6 +42,7 @@ def _forget_useless_width() -> None:
 def print_problem(console: Console, alias: str, message: str, hint: str) -> None:
     """What is wrong with a host and what to do next, as the report writes it."""
     ink = Ink.of(console)
+    said, advice = say_sentence(make_line(message, _LONGEST), alias), make_line(hint, _LONGEST)
     console.print(ink.text(f"✖ {alias}", "bold"))
-    print_indented(console, ink.text(f"{message} → {hint}" if hint else message), 4)
+    print_indented(console, ink.text(f"{said} → {advice}" if advice else said), 4)
     console.print()

@@ -22,7 +22,7 @@ from fleet.host.probe import choose_python, probe_host
 from fleet.model.inventory import Host
 from fleet.model.result import HostStatus
 from fleet.report.terminal_blocks import Column, Ink, print_blocks
-from fleet.report.wording import count_things, name_hardware, say_status, shorten_digest
+from fleet.report.wording import count_things, make_line, name_hardware, say_sentence, say_status, shorten_digest
 from fleet.transport.base import Route
 from fleet.transport.open import open_transport
 from fleet.transport.ssh_tokens import home_directory
@@ -119,7 +119,7 @@ def _print_pongs(pongs: Sequence[Pong]) -> None:
     print_blocks(console, [names], columns, even=False)
     for pong in pongs:
         for warning in pong.warnings:
-            console.print(ink.text(f"{pong.alias}: {warning}\n", "yellow"))
+            console.print(ink.text(f"{pong.alias}: {say_sentence(make_line(warning), pong.alias)}\n", "yellow"))
     failed = [pong for pong in pongs if pong.status != "ok"]
     for pong in failed:
         print_problem(console, pong.alias, pong.message, pong.hint)

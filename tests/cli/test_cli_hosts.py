@@ -74,6 +74,8 @@ def test_ping_tells_hosts_out_of_reach_from_broken_ones(
     assert "1/3 hosts answer." in everyone.stdout
     assert re.search(rf"✖ {unknown.alias}\n.*fleet\s+hosts trust", everyone.stdout, re.DOTALL)
     assert re.search(rf"✖ {stopped.alias}\n.*systemctl\s+start\s+docker", everyone.stdout, re.DOTALL)
+    problems = re.findall(r"✖ \S+ (.+?) → ", " ".join(everyone.stdout.split()))
+    assert [(said[0].islower(), said[-1]) for said in problems] == [(False, ".")] * 2
     assert reachable.returncode == 4
     answers = {pong["alias"]: pong for pong in json.loads(reachable.stdout)["hosts"]}
     assert (answers[good.alias]["status"], answers[unknown.alias]["status"]) == ("ok", "host_key_unknown")

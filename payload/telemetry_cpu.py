@@ -18,6 +18,8 @@ ENERGY_S = 1.0
 _MOST_CPUS = 8
 """Of how many processors the frequency is asked: each may cost an interrupt."""
 
+_CPU_MHZ = re.compile(r"^processor\s*: (\d+)$.*?^cpu MHz\s*: ([\d.]+)", re.M | re.S)
+
 _GAUGES = ("frequency_mhz", "load1", "process_memory_bytes", "group_memory_bytes")
 _COUNTERS = ("cell_s", "busy_s", "steal_s", "total_s", "throttled_periods", "throttled_s", "energy_j")
 
@@ -32,7 +34,6 @@ class CpuSampler:
 
     def __init__(self, pid: int, powercap: str = "/sys/class/powercap") -> None:
         self._pid = pid
-        self._cpus = _choose_cpus()
         self._energy = _Energy(powercap)
         self._series = {name: Series() for name in _GAUGES + _COUNTERS}
         self._frequency_source: Optional[str] = None
@@ -102,15 +103,19 @@ class CpuSampler:
         return {key: short if window_s < SHORTEST_S else reasons.get(key, "not sampled") for key in missing}
 
     def _read_frequency(self) -> Optional[float]:
-        """The median over some processors, now."""
+        """The median over some of the cell's processors, now; None as well when it has ended."""
+        cpus = _choose_cpus(self._pid)
+        if not cpus:
+            return None
         frequencies = []
-        for cpu in self._cpus:
+        for cpu in cpus:
             text = read_text("/sys/devices/system/cpu/cpu%d/cpufreq/scaling_cur_freq" % cpu).strip()
             if text.isdigit():
                 frequencies.append(int(text) / 1e3)
         self._frequency_source = "cpufreq" if frequencies else None
         if not frequencies:
-            frequencies = [float(mhz) for mhz in re.findall(r"^cpu MHz\s*: ([\d.]+)", read_text("/proc/cpuinfo"), re.M)]
+            found = _CPU_MHZ.findall(read_text("/proc/cpuinfo"))
+            frequencies = [float(mhz) for cpu, mhz in found if int(cpu) in cpus]
             self._frequency_source = "cpuinfo" if frequencies else None
         return find_middle(frequencies)
 
@@ -145,11 +150,11 @@ class _Energy:
         return self._total_uj / 1e6
 
 
-def _choose_cpus() -> List[int]:
-    """Some of the processors that this process may use, evenly spread."""
+def _choose_cpus(pid: int) -> List[int]:
+    """Some of the processors that a process may use, evenly spread; none when it has ended."""
     try:
-        cpus = sorted(os.sched_getaffinity(0))
-    except AttributeError:
+        cpus = sorted(os.sched_getaffinity(pid))
+    except (AttributeError, ProcessLookupError):
         return []
     return cpus[:: -(-len(cpus) // _MOST_CPUS)]
 

@@ -124,10 +124,7 @@ def _read_description(file: SuiteFile, keys: Entries) -> str:
 
 def _read_rules(file: SuiteFile, node: Node) -> Rules:
     keys = file.read_mapping(node, "rules", tuple(Rules.model_fields))
-    values = {
-        key: file.read_switch(value, key) if key == "compat" else file.read_number(value, key)
-        for key, value in keys.items()
-    }
+    values = {key: _read_rule(file, key, value) for key, value in keys.items()}
     try:
         rules = Rules.model_validate(values)
     except ValidationError as e:
@@ -137,6 +134,14 @@ def _read_rules(file: SuiteFile, node: Node) -> Rules:
     if rules.min_s > rules.max_s:
         raise file.error(node, f"rules: min_s ({rules.min_s:g}) is more than max_s ({rules.max_s:g})")
     return rules
+
+
+def _read_rule(file: SuiteFile, key: str, node: Node) -> bool | int | float | None:
+    if key == "compat":
+        return file.read_switch(node, key)
+    if key == "numa_node" and file.is_null(node):
+        return None
+    return file.read_number(node, key)
 
 
 def _expand_matrix(file: SuiteFile, node: Node, models: Mapping[str, ModelInfo]) -> Iterator[Cell]:

@@ -117,6 +117,10 @@ class SuiteFile:
             raise self.error(node, f"{what}: {_describe(node)} is neither true nor false")
         return value
 
+    def is_null(self, node: Node) -> bool:
+        """Whether it says `null`, or nothing."""
+        return isinstance(node, ScalarNode) and self._read_scalar(node, "null") is None
+
     def read_number(self, node: Node, what: str) -> int | float:
         """One number."""
         value = self._read_scalar(node, what)

@@ -2,7 +2,7 @@
 
 import argparse
 import sys
-from typing import List, Tuple
+from typing import Callable, List, Tuple
 
 from payload.catalog import read_catalog
 from payload.cell import OPTIMIZERS, PRECISIONS, VARIABLE_UPDATES, Cell
@@ -39,7 +39,9 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
         ("num_intra_threads", 0, "threads within an operation; default: chosen"),
         ("num_inter_threads", 0, "threads for operations side by side; default: chosen"),
     ):
-        parser.add_argument("--" + flag, type=_read_count, default=default, metavar="N", help=meaning)
+        parser.add_argument("--" + flag, type=_make_reader(1), default=default, metavar="N", help=meaning)
+    bound = "the NUMA node that the process is kept to; default: to none"
+    parser.add_argument("--numa_node", type=_make_reader(0), metavar="N", help=bound)
     parser.add_argument("--device", choices=["cpu", "gpu"], type=str.lower, default="gpu", help="default: gpu")
     layouts = "default: NCHW on a GPU, NHWC on a CPU"
     parser.add_argument("--data_format", choices=["NHWC", "NCHW"], type=str.upper, help=layouts)
@@ -112,6 +114,7 @@ def read_flags(flags: argparse.Namespace) -> Tuple[List[Cell], Rules]:
         compat=flags.compat,
         intra_threads=flags.num_intra_threads,
         inter_threads=flags.num_inter_threads,
+        numa_node=flags.numa_node,
     )
     both = classic and not flags.forward_only
     return [cell] + ([cell._replace(phase="forward_backward")] if both else []), rules
@@ -122,14 +125,18 @@ def make_printer(cell: Cell, rules: Rules) -> Printer:
     return ClassicPrinter(cell) if is_classic(cell) else ReferencePrinter(cell, rules)
 
 
-def _read_count(text: str) -> int:
-    value = int(text)
-    if value < 1:
-        raise ValueError(text)
-    return value
+def _make_reader(least: int) -> Callable[[str], int]:
+    """Reads an argument that is a whole number from `least`."""
+
+    def read(text: str) -> int:
+        if not text.isdigit() or int(text) < least:
+            raise argparse.ArgumentTypeError("%r is no whole number from %d" % (text, least))
+        return int(text)
+
+    return read
 
 
 def _read_bool(text: str) -> bool:
     if text.lower() not in ("true", "false", "1", "0", "t", "f", "yes", "no"):
-        raise ValueError(text)
+        raise argparse.ArgumentTypeError("%r is neither true nor false" % text)
     return text.lower() in ("true", "1", "t", "yes")

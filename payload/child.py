@@ -19,6 +19,7 @@ from payload.cell import Cell
 from payload.environment import list_recorded
 from payload.errors import Unsupported, judge_exception
 from payload.measure import Report, Step, measure
+from payload.numa import bind_to_node
 from payload.placement import find_missing_kernel, judge_multiply_bits, place
 from payload.spec import Rules
 
@@ -136,6 +137,8 @@ def _measure_safely(cell: Cell, rules: Rules, report: PipeReport) -> Dict[str, A
 
 
 def _measure(cell: Cell, rules: Rules, report: PipeReport) -> Dict[str, Any]:
+    # Before there is another thread: only those that start later are bound with this one.
+    binding = bind_to_node(rules.numa_node)
     report.enter("import")
     import tensorflow as tf
 
@@ -165,6 +168,8 @@ def _measure(cell: Cell, rules: Rules, report: PipeReport) -> Dict[str, Any]:
         "multiply_bits": bits,
         "reduction": workload.reduction,
         "compat": rules.compat,
+        "numa_nodes": binding.nodes,
+        "memory_bound": binding.memory_bound,
     }
     result.update(workload=workload.facts, device_name=placement.name, memory=_read_memory(tf, cell))
     result.update(status="ok", stage="done", reason=None, message=None)

@@ -68,6 +68,8 @@ class ReferencePrinter(Printer):
             print_lines("XLA:         on")
         if cell.steps_per_call > 1:
             print_lines("A step is:   %d steps in one call" % cell.steps_per_call)
+        if self._rules.numa_node is not None:
+            print_lines("NUMA node:   %d" % self._rules.numa_node)
         print_lines("==========")
 
 

@@ -2,7 +2,7 @@
 
 import json
 import math
-from typing import Any, Dict, FrozenSet, List, NamedTuple, Set
+from typing import Any, Dict, FrozenSet, List, NamedTuple, Optional, Set
 
 from payload.cell import DATA_FORMATS, DEVICES, OPTIMIZERS, PHASES, PRECISIONS, VARIABLE_UPDATES, Cell
 from payload.search import AUTO
@@ -28,6 +28,8 @@ class Rules(NamedTuple):
     """Threads within an operation; 0: chosen by the payload."""
     inter_threads: int = 0
     """Threads for operations side by side; 0: chosen by the payload."""
+    numa_node: Optional[int] = None
+    """The node that the process is kept to, on a GPU too, whose host side matters; None: to none."""
 
 
 Identity = NamedTuple("Identity", [("run_id", str), ("job_id", str), ("alias", str), ("payload_sha256", str)])
@@ -84,6 +86,8 @@ def parse_rules(value: Any) -> Rules:
         _check(_is_number(value[key]) and value[key] > 0, "rules." + key, "a number above 0")
     for key in ("intra_threads", "inter_threads"):
         _check(_is_whole(value[key]) and value[key] >= 0, "rules." + key, "a whole number from 0")
+    node = value["numa_node"]
+    _check(node is None or (_is_whole(node) and node >= 0), "rules.numa_node", "null or a whole number from 0")
     _check(isinstance(value["compat"], bool), "rules.compat", "true or false")
     return Rules(**value)
 

@@ -92,6 +92,10 @@ def test_rules_are_the_defaults_with_what_the_file_says_on_top(tmp_path: Path) -
     head = "name: mine\nrules: {ci_target: 0.005, compat: true, intra_threads: 4}\n"
     suite = load_suite(write(tmp_path, "- {models: [alexnet], batch_sizes: [1], on: [cpu]}\n", head), MODELS)
     assert suite.rules == Rules(ci_target=0.005, compat=True, intra_threads=4)
+    for node, expected in (("0", 0), ("null", None)):
+        head = f"name: mine\nrules: {{numa_node: {node}}}\n"
+        suite = load_suite(write(tmp_path, "- {models: [alexnet], batch_sizes: [1], on: [cpu]}\n", head), MODELS)
+        assert suite.rules == Rules(numa_node=expected)
 
 
 def test_auto_leaves_the_batch_size_open(tmp_path: Path) -> None:

@@ -150,6 +150,11 @@ class Execution(Record):
     """How gradients were summed up over the devices: `nccl` or `copy`; None: they were not."""
     compat: bool = False
     """Measured as tf_cnn_benchmarks does to the letter: see the rule of this name."""
+    numa_nodes: tuple[int, ...] | None = None
+    """The NUMA nodes whose processors the process was allowed to use; None: the kernel names none."""
+    memory_bound: bool | None = None
+    """Whether the kernel took memory from the rules' `numa_node` alone. False: it did not let the process choose, and
+    memory was the node's as far as there was room. None: the rules name no node."""
 
 
 class Memory(Record):

@@ -80,6 +80,9 @@ class Rules(Noun):
     """Threads within an operation; 0: chosen by the payload."""
     inter_threads: int = Field(default=0, ge=0, le=10_000)
     """Threads for operations side by side; 0: chosen by the payload."""
+    numa_node: int | None = Field(default=None, ge=0, le=1023)
+    """The NUMA node whose processors the cell's process is kept to, and whose memory where the container may choose
+    it: on a GPU too, whose host side matters. None: to no node."""
 
 
 class Suite(Noun):

@@ -106,7 +106,9 @@ def test_by_hand_without_a_gpu_it_says_so(archive: Path) -> None:
     [
         (["--model=nonsense", "--device=cpu"], "there is no model nonsense; there are resnet50, googlenet, "),
         ([], "say what to measure: --model NAME"),
-        (["--model=alexnet", "--batch_size=0"], "argument --batch_size: invalid"),
+        (["--model=alexnet", "--batch_size=0"], "argument --batch_size: '0' is no whole number from 1"),
+        (["--model=alexnet", "--numa_node=-1"], "argument --numa_node: '-1' is no whole number from 0"),
+        (["--model=alexnet", "--xla=maybe"], "argument --xla: 'maybe' is neither true nor false"),
         (["--model=alexnet", "--device=tpu"], "argument --device: invalid choice"),
         (["--model=alexnet", "--optimizer=lion"], "argument --optimizer: invalid choice"),
         (["run", "spec.json"], "required: --out"),
@@ -157,6 +159,7 @@ BAD_SPECS: list[tuple[dict[str, Any], str]] = [
     ({"rules": {**bench.QUICK.model_dump(), "ci_target": -1}}, "rules.ci_target must be a number from 0."),
     ({"rules": {**bench.QUICK.model_dump(), "compat": 1}}, "rules.compat must be true or false."),
     ({"rules": {**bench.QUICK.model_dump(), "intra_threads": 1.5}}, "rules.intra_threads must be a whole number"),
+    ({"rules": {**bench.QUICK.model_dump(), "numa_node": -1}}, "rules.numa_node must be null or a whole number"),
     ({"extra": 1}, "the document has a key 'extra' that this payload does not know."),
 ]
 
@@ -174,7 +177,7 @@ def test_a_spec_of_an_older_controller_is_understood(tmp_path: Path) -> None:
     cell, rules = bench.FAST.model_dump(), bench.QUICK.model_dump()
     for key in ("optimizer", "variable_update", "steps_per_call"):
         del cell[key]
-    for key in ("ci_target", "compat", "intra_threads", "inter_threads"):
+    for key in ("ci_target", "compat", "intra_threads", "inter_threads", "numa_node"):
         del rules[key]
     spec = read_spec(str(bench.write_spec(tmp_path, [bench.FAST], changes={"cells": [cell], "rules": rules})))
     assert describe(spec.cells[0]) == bench.FAST.model_dump()

@@ -8,7 +8,7 @@ cells:                                                # each entry is a matrix: 
     phases: [train, forward]                          # default [train]
     precisions: [fp32, fp16]                          # default [fp32]
     batch_sizes: [32, 64]                             # per device; auto: the largest that fits
-    devices: [1]                                      # default [1]: how many GPUs take part
+    devices: [1]                                      # default [1]: how many GPUs take part; all: all there are
     xla: [false]                                      # default [false]
     optimizers: [sgd]                                 # default [sgd]
     variable_updates: [replicated]                    # default [replicated]: what several devices do, or independent
@@ -19,38 +19,24 @@ cells:                                                # each entry is a matrix: 
 from __future__ import annotations
 
 import contextlib
-import itertools
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 from pydantic import ValidationError
-from yaml import Node, ScalarNode
+from yaml import Node
 
 from fleet.errors import ConfigError
-from fleet.model.suite import (
-    Cell,
-    DataFormat,
-    Device,
-    ModelInfo,
-    Optimizer,
-    Phase,
-    Precision,
-    Rules,
-    Suite,
-    VariableUpdate,
-)
+from fleet.model.suite import Cell, Device, ModelInfo, Optimizer, Phase, Precision, Rules, Suite, VariableUpdate
 from fleet.suite_file import Entries, SuiteFile, suggest_name
+from fleet.suite_matrix import MAX_BATCH_SIZE, MAX_DEVICES, MAX_STEPS_PER_CALL, Matrix, MatrixError, expand_matrix
 
 SHIPPED = Path(__file__).parent / "suites"
 
 MAX_CELLS = 10_000
 """Of one suite. More is a slip: it would run for days."""
-
-_NHWC_ONLY = frozenset({"alexnet_conv"})
-"""Local response normalisation has no NCHW kernel."""
 
 
 @dataclass(frozen=True)
@@ -88,19 +74,15 @@ def load_suite(name_or_path: str, models: Mapping[str, ModelInfo]) -> Suite:
         raise file.error(keys["name"], f"name: {name!r} may have only letters, digits, dots, - and _")
     rules = _read_rules(file, keys["rules"]) if "rules" in keys else Rules()
     cells: dict[Cell, None] = {}
-    for matrix in file.read_list(keys["cells"], "cells"):
-        for cell in _expand_matrix(file, matrix, models):
+    for entry in file.read_list(keys["cells"], "cells"):
+        for cell in _expand_entry(file, entry, models):
             cells[cell] = None
             if len(cells) > MAX_CELLS:
-                raise file.error(matrix, f"cells: that is more than {MAX_CELLS} cells")
+                raise file.error(entry, f"cells: that is more than {MAX_CELLS} cells")
     return Suite(name=name, description=_read_description(file, keys), rules=rules, cells=tuple(cells))
 
 
 _SUITE_KEYS = ("name", "description", "rules", "cells")
-_MATRIX_KEYS = (
-    *("models", "phases", "precisions", "batch_sizes", "devices", "xla"),
-    *("optimizers", "variable_updates", "steps_per_call", "on"),
-)
 
 
 def _find_suite(name_or_path: str) -> Path:
@@ -144,86 +126,36 @@ def _read_rule(file: SuiteFile, key: str, node: Node) -> bool | int | float | No
     return file.read_number(node, key)
 
 
-def _expand_matrix(file: SuiteFile, node: Node, models: Mapping[str, ModelInfo]) -> Iterator[Cell]:
-    keys = file.read_mapping(node, "an entry of cells", _MATRIX_KEYS, required=("models", "batch_sizes", "on"))
-    names = file.read_names(keys["models"], "models", tuple(models))
-    phases = file.read_names(keys["phases"], "phases", get_args(Phase)) if "phases" in keys else ("train",)
-    precisions = (
-        file.read_names(keys["precisions"], "precisions", get_args(Precision)) if "precisions" in keys else ("fp32",)
-    )
-    kinds = file.read_names(keys["on"], "on", get_args(Device))
-    batch_sizes = _read_batch_sizes(file, keys["batch_sizes"])
-    devices = file.read_counts(keys["devices"], "devices", 1024) if "devices" in keys else (1,)
-    xla = file.read_switches(keys["xla"], "xla") if "xla" in keys else (False,)
-    _check_phases(file, keys, [models[name] for name in names], phases)
-    if "cpu" in kinds and devices != (1,):
-        raise file.error(keys["devices"], "devices: a CPU host is one device; give it an entry of its own")
-    for variant in _expand_variants(file, keys, phases, devices):
-        for kind, name, phase, precision, use_xla, count, batch_size in itertools.product(
-            kinds, names, phases, precisions, xla, devices, batch_sizes
-        ):
-            yield Cell.model_validate(
-                {
-                    "model": name,
-                    "phase": phase,
-                    "precision": precision,
-                    "batch_size": batch_size,
-                    "device": kind,
-                    "devices": count,
-                    "data_format": choose_data_format(name, kind),
-                    "xla": use_xla,
-                    **variant,
-                }
-            )
+def _expand_entry(file: SuiteFile, node: Node, models: Mapping[str, ModelInfo]) -> Iterator[Cell]:
+    keys = file.read_mapping(node, "an entry of cells", tuple(_READERS), required=("models", "batch_sizes", "on"))
+    values = {key: _READERS[key](file, value, key, tuple(models)) for key, value in keys.items()}
+    try:
+        yield from expand_matrix(Matrix(**values), models)
+    except MatrixError as e:
+        at = keys.get(e.key, keys["models"])
+        raise file.error(at, str(e), hint="Give it an entry of its own.") from e
 
 
-def _expand_variants(
-    file: SuiteFile, keys: Entries, phases: Sequence[str], devices: Sequence[int]
-) -> list[dict[str, str | int]]:
-    """Every combination of what only training knows. It must be something else for every phase and number of devices:
-    otherwise the same work would be measured under two names."""
-    optimizers = file.read_names(keys["optimizers"], "optimizers", get_args(Optimizer)) if "optimizers" in keys else ()
-    updates = (
-        file.read_names(keys["variable_updates"], "variable_updates", get_args(VariableUpdate))
-        if "variable_updates" in keys
-        else ()
-    )
-    calls = file.read_counts(keys["steps_per_call"], "steps_per_call", 10_000) if "steps_per_call" in keys else ()
-    training = tuple(phases) == ("train",)
-    if set(optimizers) - {"sgd"} and not training:
-        raise file.error(keys["optimizers"], "optimizers: only training has one; give it an entry of its own")
-    if set(updates) - {"replicated"} and not (training and min(devices) > 1):
-        message = "variable_updates: only training on several devices exchanges anything; give it an entry of its own"
-        raise file.error(keys["variable_updates"], message)
-    if set(calls) - {1} and not (training and tuple(devices) == (1,)):
-        message = "steps_per_call: only training on one device takes several; give it an entry of its own"
-        raise file.error(keys["steps_per_call"], message)
-    return [
-        {"optimizer": optimizer, "variable_update": update, "steps_per_call": count}
-        for optimizer, update, count in itertools.product(
-            optimizers or ("sgd",), updates or ("replicated",), calls or (1,)
-        )
-    ]
+def _read_known(*known: str) -> _Reader:
+    return lambda file, node, key, _models: file.read_names(node, key, known)
 
 
-def _read_batch_sizes(file: SuiteFile, node: Node) -> tuple[int, ...]:
-    """The sizes; `auto` is 0, as in `Cell`."""
-    if isinstance(node, ScalarNode) and node.value == "auto":
-        return (0,)
-    return file.read_counts(node, "batch_sizes", 1_000_000)
+def _read_counts(maximum: int, open_word: str | None = None) -> _Reader:
+    return lambda file, node, key, _models: file.read_counts(node, key, maximum, open_word)
 
 
-def _check_phases(file: SuiteFile, keys: Entries, models: Sequence[ModelInfo], phases: Sequence[str]) -> None:
-    for model in models:
-        for phase in phases:
-            if phase not in model.phases:
-                raise file.error(
-                    keys.get("phases", keys["models"]),
-                    f"phases: {model.name} has no {phase}; it has {', '.join(model.phases)}",
-                    hint="Give it an entry of its own with phases that it has.",
-                )
+_Reader = Callable[[SuiteFile, Node, str, Sequence[str]], Any]
 
-
-def choose_data_format(model: str, device: str) -> DataFormat:
-    """What each kind of device is fastest with: a CPU NHWC (it has no NCHW kernels), a GPU NCHW where the model can."""
-    return "NHWC" if device == "cpu" or model in _NHWC_ONLY else "NCHW"
+_READERS: Mapping[str, _Reader] = {
+    "models": lambda file, node, key, models: file.read_names(node, key, models),
+    "phases": _read_known(*get_args(Phase)),
+    "precisions": _read_known(*get_args(Precision)),
+    "batch_sizes": _read_counts(MAX_BATCH_SIZE, "auto"),
+    "devices": _read_counts(MAX_DEVICES, "all"),
+    "xla": lambda file, node, key, _models: file.read_switches(node, key),
+    "optimizers": _read_known(*get_args(Optimizer)),
+    "variable_updates": _read_known(*get_args(VariableUpdate)),
+    "steps_per_call": _read_counts(MAX_STEPS_PER_CALL),
+    "on": _read_known(*get_args(Device)),
+}
+"""How each field of `Matrix` is read, in the order in which they are named to people."""

@@ -96,13 +96,18 @@ class SuiteFile:
             names.append(name)
         return tuple(names)
 
-    def read_counts(self, node: Node, what: str, maximum: int) -> tuple[int, ...]:
-        """A list of whole numbers from 1 to `maximum`."""
+    def read_counts(self, node: Node, what: str, maximum: int, open_word: str | None = None) -> tuple[int, ...]:
+        """A list of whole numbers from 1 to `maximum`; `open_word`, in it or in its place, is 0."""
+        if open_word and isinstance(node, ScalarNode) and node.value == open_word:
+            return (0,)
         counts = []
         for item in self.read_list(node, what):
             count = self._read_scalar(item, what)
-            if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= maximum:
-                raise self.error(item, f"{what}: {_describe(item)} is not a whole number from 1 to {maximum}")
+            if open_word and count == open_word:
+                count = 0
+            elif isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= maximum:
+                wanted = f"a whole number from 1 to {maximum}" + (f" or {open_word}" if open_word else "")
+                raise self.error(item, f"{what}: {_describe(item)} is not {wanted}")
             counts.append(count)
         return tuple(counts)
 

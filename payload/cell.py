@@ -9,6 +9,9 @@ DATA_FORMATS = ("NHWC", "NCHW")
 OPTIMIZERS = ("sgd", "momentum", "rmsprop", "adam")
 VARIABLE_UPDATES = ("replicated", "independent")
 
+ALL = 0
+"""A cell's `devices` that means: every GPU that the process may use."""
+
 
 class Cell(NamedTuple):
     """One workload with every parameter fixed."""
@@ -20,7 +23,8 @@ class Cell(NamedTuple):
     """Images per step and device."""
     device: str
     devices: int
-    """How many take part. Several of a CPU are logical: the same cores, the same code as for several GPUs."""
+    """How many take part, 0: all there are. Several of a CPU are logical: the same cores, the same code as for several
+    GPUs."""
     data_format: str
     xla: bool
     optimizer: str = "sgd"
@@ -33,7 +37,7 @@ class Cell(NamedTuple):
 def name_cell(cell: Cell) -> str:
     """The canonical id, e.g. `resnet50/train/fp32/b32/gpu1/nchw`. Equal to the controller's."""
     parts = [cell.model, cell.phase, cell.precision, "b%s" % (cell.batch_size or "auto")]
-    parts += ["%s%d" % (cell.device, cell.devices), cell.data_format.lower()]
+    parts += ["%s%s" % (cell.device, cell.devices or "all"), cell.data_format.lower()]
     return "/".join(parts + list_variants(cell))
 
 

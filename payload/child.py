@@ -20,7 +20,7 @@ from payload.environment import list_recorded
 from payload.errors import Unsupported, judge_exception
 from payload.measure import Report, Step, measure
 from payload.numa import bind_to_node
-from payload.placement import find_missing_kernel, judge_multiply_bits, place
+from payload.placement import count_gpus, find_missing_kernel, judge_multiply_bits, place
 from payload.spec import Rules
 
 _PR_SET_PDEATHSIG = 1
@@ -95,7 +95,7 @@ def main(descriptor: int) -> int:
     request = json.load(sys.stdin)
     report = PipeReport(descriptor, request.get("every", 0))
     if request["kind"] == "system":
-        result = _describe_software()
+        result = _describe_system()
     else:
         result = _measure_safely(Cell(**request["cell"]), Rules(**request["rules"]), report)
     report.send("result", {"result": result})
@@ -167,6 +167,7 @@ def _measure(cell: Cell, rules: Rules, report: PipeReport) -> Dict[str, Any]:
         "tf32_allowed": placement.tf32_allowed,
         "multiply_bits": bits,
         "reduction": workload.reduction,
+        "devices": len(placement.devices),
         "compat": rules.compat,
         "numa_nodes": binding.nodes,
         "memory_bound": binding.memory_bound,
@@ -219,9 +220,10 @@ def _read_memory(tf: Any, cell: Cell) -> Dict[str, Any]:
     return {"peak_bytes": peak, "source": "device", "reason": None}
 
 
-def _describe_software() -> Dict[str, Any]:
-    """`software` of the host's document, less what only the controller knows."""
-    software: Dict[str, Any] = {
+def _describe_system() -> Dict[str, Any]:
+    """`software` of the host's document, less what only the controller knows, and how many GPUs there are."""
+    system: Dict[str, Any] = {"gpus_usable": None}
+    software = system["software"] = {
         "tensorflow": None,
         "python": platform.python_version(),
         "nccl": os.environ.get("NCCL_VERSION"),
@@ -233,13 +235,14 @@ def _describe_software() -> Dict[str, Any]:
     except Exception:
         # The cells will say why, each for itself.
         traceback.print_exc()
-        return software
+        return system
+    system["gpus_usable"] = count_gpus(tf)
     software["tensorflow"] = tf.__version__
     software["tensorflow_git"] = tf.version.GIT_VERSION
     build = tf.sysconfig.get_build_info() if hasattr(tf.sysconfig, "get_build_info") else {}
     software["cuda"] = _text(build.get("cuda_version"))
     software["cudnn"] = _text(build.get("cudnn_version"))
-    return software
+    return system
 
 
 def _name_container() -> Optional[str]:

@@ -18,7 +18,7 @@ from payload.measure import PROTOCOL
 from payload.process import Ended, Listener, Observer, Stop, Stopped, run_child
 from payload.search import AUTO, confirm, find_largest
 from payload.spec import BadSpec, Rules, Spec, describe, read_spec
-from payload.sweep import Sweep
+from payload.sweep import Sweep, count_devices, judge_same
 from payload.telemetry import Telemetry
 
 RESULT_SCHEMA = "fleet.result/1"
@@ -62,6 +62,7 @@ class Job:
         self._out = out
         self._stop = stop
         self._sweep = Sweep()
+        self._gpus = 0
 
     def run(self) -> None:
         """Raises OSError when a document cannot be written, Stopped when told to stop."""
@@ -79,7 +80,9 @@ class Job:
         environment = make_environment(self._spec.cells[0])
         ended = run_child({"kind": "system"}, environment, _SYSTEM_TIMEOUT_S, self._stop, Observer())
         document = self._begin("host")
-        document["software"] = ended.result or {}
+        found = ended.result or {"software": {}, "gpus_usable": None}
+        document.update(found)
+        self._gpus = found["gpus_usable"] or 0
         document["cpus_usable"] = count_cpus()
         document["memory_limit_bytes"] = read_memory_limit()
         return document
@@ -91,8 +94,9 @@ class Job:
             if event["event"] == "stage":
                 self._write_progress(index, event["stage"], index)
 
-        skip = self._sweep.judge(cell)
-        result = _fail(skip, "start") if skip is not None else self._measure(cell, listen)
+        counted = count_devices(cell, self._gpus)
+        skip = self._sweep.judge(counted) or judge_same(cell, counted, self._spec.cells)
+        result = _fail(skip, "start") if skip is not None else self._measure(counted, listen)
         document = self._begin("cell")
         document.update(attempt=1, index=index, cell_id=name_cell(cell), cell=describe(cell))
         document.update(result, started_unix_s=started, duration_s=time.monotonic() - clock)

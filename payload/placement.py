@@ -48,6 +48,13 @@ def place(tf: Any, cell: Cell, rules: Rules) -> Placement:
     return Placement(["/GPU:%d" % i for i in range(count)], ", ".join(n.strip() for n in names), threads, allowed)
 
 
+def count_gpus(tf: Any) -> int:
+    """How many GPUs this process may use; parts of one (MIG) count as one, and TensorFlow uses only one of them."""
+    gpus = tf.config.list_physical_devices("GPU")
+    names = [tf.config.experimental.get_device_details(gpu).get("device_name", "") for gpu in gpus]
+    return 1 if any(_is_part(name) for name in names) else len(names)
+
+
 def choose_gpus(names: List[str], wanted: int) -> int:
     """How many of the GPUs that TensorFlow lists are used: as many as wanted, the first ones.
 
@@ -57,8 +64,7 @@ def choose_gpus(names: List[str], wanted: int) -> int:
     Raises:
         Unsupported: there are fewer. Parts of one GPU never count as several.
     """
-    parts = sum("MIG" in name.split() for name in names)
-    if wanted > 1 and parts:
+    if wanted > 1 and any(_is_part(name) for name in names):
         raise Unsupported(
             "gpus_missing",
             "The cell asks for %d GPUs, and TensorFlow sees parts of one (MIG), which do not count as several: switch "
@@ -71,6 +77,10 @@ def choose_gpus(names: List[str], wanted: int) -> int:
             % (len(names), wanted),
         )
     return wanted
+
+
+def _is_part(name: str) -> bool:
+    return "MIG" in name.split()
 
 
 def check_precision(precision: str, capability: Optional[Tuple[int, int]], name: str) -> None:

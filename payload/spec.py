@@ -4,7 +4,7 @@ import json
 import math
 from typing import Any, Dict, FrozenSet, List, NamedTuple, Optional, Set
 
-from payload.cell import DATA_FORMATS, DEVICES, OPTIMIZERS, PHASES, PRECISIONS, VARIABLE_UPDATES, Cell
+from payload.cell import ALL, DATA_FORMATS, DEVICES, OPTIMIZERS, PHASES, PRECISIONS, VARIABLE_UPDATES, Cell
 from payload.search import AUTO
 
 SCHEMA = "fleet.spec/1"
@@ -107,7 +107,7 @@ def parse_cell(value: Any, where: str) -> Cell:
     }
     for key in sorted(choices):
         _check(value[key] in choices[key], "%s.%s" % (where, key), "one of " + ", ".join(choices[key]))
-    for key, least in (("batch_size", AUTO), ("devices", 1), ("steps_per_call", 1)):
+    for key, least in (("batch_size", AUTO), ("devices", ALL), ("steps_per_call", 1)):
         _check(_is_whole(value[key]) and value[key] >= least, "%s.%s" % (where, key), "a whole number from %d" % least)
     _check(isinstance(value["xla"], bool), where + ".xla", "true or false")
     return Cell(**value)

@@ -1,8 +1,8 @@
-"""What an out-of-memory says of the cells that come after it."""
+"""What is known of a cell before it is tried: how many GPUs all are, and why it need not be tried at all."""
 
-from typing import Dict, Optional, Tuple
+from typing import Dict, List, Optional, Tuple
 
-from payload.cell import Cell, name_cell
+from payload.cell import ALL, Cell, name_cell
 from payload.errors import Verdict
 
 
@@ -28,6 +28,19 @@ class Sweep:
             return None
         message = "%s did not fit into the %s's memory, and this batch is larger." % (known[2], known[1])
         return Verdict("skipped", "larger_than_oom", message)
+
+
+def count_devices(cell: Cell, gpus: int) -> Cell:
+    """The cell with a number where it says all devices. Where there are no GPUs it is one, which will be missed."""
+    return cell if cell.devices != ALL else cell._replace(devices=max(1, gpus))
+
+
+def judge_same(cell: Cell, counted: Cell, cells: List[Cell]) -> Optional[Verdict]:
+    """Why a cell that says all devices need not be tried: another one of the job's `cells` gives their number."""
+    if cell == counted or counted not in cells:
+        return None
+    message = "All GPUs are %d here, and %s measures just that." % (counted.devices, name_cell(counted))
+    return Verdict("skipped", "same_cell", message)
 
 
 def _drop_batch(cell: Cell) -> Cell:

@@ -37,7 +37,10 @@ ROWS: dict[str, tuple[str, ...]] = {
     "cli": ("typer", "rich"),
 }
 IN_ROW = {
+    "estimate": "plan",
     "suite_file": "suite",
+    "suite_matrix": "suite",
+    "suite_options": "suite",
     "progress_board": "progress",
     "progress_lines": "progress",
     "progress_live": "progress",

@@ -10,11 +10,12 @@ import pytest
 
 from fleet.bundle import read_models
 from fleet.errors import SelectionError
+from fleet.estimate import estimate_cell, find_pace
 from fleet.model.inventory import Connection, Host, Settings
 from fleet.model.plan import Plan
 from fleet.model.result import HostStatus
 from fleet.model.suite import Cell, Rules, Suite
-from fleet.plan import CELL_START_S, RunRequest, build_plan, describe_plan, estimate_cell, skip_host
+from fleet.plan import RunRequest, build_plan, describe_plan, skip_host
 from fleet.suite import load_suite
 
 MODELS = read_models()
@@ -93,21 +94,6 @@ def test_summary_puts_hosts_with_the_same_cells_together() -> None:
     assert summary.estimate_s == max(h.estimate_s for h in made.hosts)
 
 
-def test_estimate_counts_operations_and_keeps_to_the_rules() -> None:
-    # A training step of 8 is 2 x 3 x 8 x 3.858e9 (multiply-adds) = 1.85e11 operations: 0.926 s at 2e11/s.
-    resnet50 = MODELS["resnet50"]
-    train, forward = (Cell(model="resnet50", phase=p, batch_size=8) for p in ("train", "forward"))
-    rules = Rules(warmup_steps=10, steps=20, max_s=1000)
-    measured = [estimate_cell(c, rules, resnet50) - CELL_START_S["cpu"] for c in (train, forward)]
-    assert measured[0] == pytest.approx(30 * 0.926, rel=0.001)
-    assert measured[1] == pytest.approx(measured[0] / 3)
-    short = estimate_cell(train, Rules(warmup_steps=1, steps=1000, max_s=5), resnet50)
-    assert short == pytest.approx(CELL_START_S["cpu"] + 0.926 + 5, rel=0.001)
-    long = estimate_cell(forward, Rules(warmup_steps=1, warmup_s=30, steps=2, min_s=40), resnet50)
-    assert long == pytest.approx(CELL_START_S["cpu"] + 30 + 40)
-    assert estimate_cell(train, Rules(steps=10_000, max_s=9999, cell_timeout_s=60), resnet50) == 60
-
-
 def test_deadline_leaves_every_cell_its_limit_and_docker_time_to_start() -> None:
     docker, native = plan([host("a"), host("b", runtime="native")]).hosts
     limit = load_suite("smoke", MODELS).rules.cell_timeout_s
@@ -128,10 +114,20 @@ def test_an_open_batch_size_is_given_time_for_the_search() -> None:
     fixed = Cell(model="alexnet", batch_size=256, device="gpu", data_format="NCHW")
     auto = fixed.model_copy(update={"batch_size": 0})
     rules = Rules()
-    assert estimate_cell(auto, rules, MODELS["alexnet"]) > estimate_cell(fixed, rules, MODELS["alexnet"]) + 100
+    pace = find_pace("gpu", rules, MODELS, None)
+    searched, measured = (estimate_cell(cell, rules, MODELS["alexnet"], pace) for cell in (auto, fixed))
+    assert searched > measured + 100
     deadlines = []
     for cell in (fixed, auto):
         suite = Suite(name="mine", rules=rules, cells=(cell,))
         (planned,) = build_plan([host("a", "all")], suite, MODELS, request()).hosts
         deadlines.append(planned.deadline_s)
     assert deadlines[1] - deadlines[0] == 19 * (rules.cell_timeout_s + 15)
+
+
+def test_a_host_said_to_have_two_gpus_is_not_asked_for_more_of_them() -> None:
+    cells = tuple(Cell(model="alexnet", batch_size=8, device="gpu", devices=n) for n in (1, 2, 4, 0))
+    hosts = [host("g1", "2"), host("g2", "all")]
+    two, unknown = build_plan(hosts, Suite(name="mine", cells=cells), MODELS, request()).hosts
+    assert [c.devices for c in two.cells] == [1, 2, 0]
+    assert [c.devices for c in unknown.cells] == [1, 2, 4, 0]

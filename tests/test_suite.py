@@ -31,12 +31,14 @@ def write(tmp_path: Path, cells: str, head: str = "name: mine\n") -> str:
 
 def test_shipped_suites_load_with_the_real_catalogue_and_have_cells_for_both_kinds_of_host() -> None:
     listed = list_suites()
-    assert [s.name for s in listed] == ["alexnet-cpu-gpu", "precision", "quick", "smoke", "standard"]
+    names = ["alexnet-cpu-gpu", "full", "precision", "quick", "scaling", "smoke", "standard"]
+    assert [s.name for s in listed] == names
     for shipped in listed:
         suite = load_suite(shipped.name, read_models())
         assert (suite.name, suite.description) == (shipped.name, shipped.description)
         assert shipped.description
-        assert suite.cells_for("cpu") and suite.cells_for("gpu")
+        assert suite.cells_for("gpu")
+        assert bool(suite.cells_for("cpu")) == (shipped.name != "scaling")  # a CPU host is one device
     assert {path.stem for path in SHIPPED.iterdir()} == {s.name for s in listed}
 
 
@@ -101,8 +103,21 @@ def test_rules_are_the_defaults_with_what_the_file_says_on_top(tmp_path: Path) -
 def test_auto_leaves_the_batch_size_open(tmp_path: Path) -> None:
     suite = load_suite(write(tmp_path, "- {models: [alexnet], batch_sizes: auto, on: [gpu]}\n"), MODELS)
     assert [(cell.batch_size, cell.id) for cell in suite.cells] == [(0, "alexnet/train/fp32/bauto/gpu1/nchw")]
-    with pytest.raises(ConfigError, match="from 1 to"):
-        load_suite(write(tmp_path, "- {models: [alexnet], batch_sizes: [auto], on: [gpu]}\n"), MODELS)
+    mixed = load_suite(write(tmp_path, "- {models: [alexnet], batch_sizes: [64, auto], on: [gpu]}\n"), MODELS)
+    assert [cell.batch_size for cell in mixed.cells] == [64, 0]
+
+
+def test_all_leaves_the_number_of_devices_open(tmp_path: Path) -> None:
+    entry = "- {models: [alexnet], batch_sizes: [8], devices: [1, all], on: [gpu]}\n"
+    suite = load_suite(write(tmp_path, entry), MODELS)
+    assert [cell.id for cell in suite.cells] == [f"alexnet/train/fp32/b8/{word}/nchw" for word in ("gpu1", "gpuall")]
+    for entry, said in (
+        ("devices: all, on: [cpu]", "a CPU host is one device"),
+        ("devices: [every], on: [gpu]", "from 1 to 1024 or all"),
+        ("devices: [0], on: [gpu]", "from 1 to 1024 or all"),
+    ):
+        with pytest.raises(ConfigError, match=said):
+            load_suite(write(tmp_path, f"- {{models: [alexnet], batch_sizes: [8], {entry}}}\n"), MODELS)
 
 
 GOOD = "- {models: [alexnet], batch_sizes: [1], on: [cpu]}\n"

@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from fleet.cli.completion import complete_limit, complete_run, complete_suite
+from fleet.cli.completion import complete_limit, complete_models, complete_run, complete_suite
 from fleet.cli.streams import open_streams
 from fleet.cli.words import check_words, print_error
 from fleet.errors import FleetError
@@ -64,11 +64,39 @@ REPORTS = Path("reports")
 def run(
     inventory: Inventory,
     suite: Annotated[
-        str,
+        str | None,
         typer.Option(
-            "--suite", "-s", help="A shipped suite (smoke, quick, …) or a file.", autocompletion=complete_suite
+            "--suite",
+            "-s",
+            help="A shipped suite (smoke, quick, …) or a file.",
+            show_default="quick",
+            autocompletion=complete_suite,
         ),
-    ] = "quick",
+    ] = None,
+    models: Annotated[
+        str | None,
+        typer.Option(
+            help="In place of a suite: every combination of these and the four below, with commas between.",
+            metavar="NAME,…",
+            show_default=False,
+            autocompletion=complete_models,
+        ),
+    ] = None,
+    phases: Annotated[
+        str | None,
+        typer.Option(help="train, forward, forward_backward.", metavar="NAME,…", show_default="train"),
+    ] = None,
+    precisions: Annotated[
+        str | None, typer.Option(help="fp32, tf32, fp16, bf16.", metavar="NAME,…", show_default="fp32")
+    ] = None,
+    batch_sizes: Annotated[
+        str | None,
+        typer.Option(help="Images per step and device; auto: the largest that fits.", metavar="N,…", show_default="32"),
+    ] = None,
+    devices: Annotated[
+        str | None,
+        typer.Option(help="How many GPUs take part; all: all there are.", metavar="N,…", show_default="1"),
+    ] = None,
     limit: Limit = None,
     forks: Forks = 32,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be done; connect to nothing.")] = False,
@@ -76,10 +104,17 @@ def run(
     reports: Reports = REPORTS,
 ) -> None:
     """Measure every host in parallel, then print the report."""
-    from fleet.cli.run import RunOptions, run_suite
+    from fleet.cli.run import RunOptions, choose_work, run_suite
 
-    options = RunOptions(inventory, suite, limit, forks, dry_run, json, reports)
-    raise typer.Exit(run_suite(options))
+    cells = {
+        "models": models,
+        "phases": phases,
+        "precisions": precisions,
+        "batch_sizes": batch_sizes,
+        "devices": devices,
+    }
+    work = choose_work(suite, {name: values for name, values in cells.items() if values is not None})
+    raise typer.Exit(run_suite(RunOptions(inventory, work, limit, forks, dry_run, json, reports)))
 
 
 @app.command()
@@ -102,8 +137,8 @@ def report(
     print_report(reports, run_id, as_json=json)
 
 
-@app.command()
-def models(json: Json = False) -> None:
+@app.command("models")
+def list_models(json: Json = False) -> None:
     """List the models: input, parameters, operations, phases, and where the definition comes from."""
     from fleet.cli.models import print_models
 

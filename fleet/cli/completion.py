@@ -21,6 +21,15 @@ def complete_suite(incomplete: str) -> Iterator[tuple[str, str]]:
             yield suite.name, suite.description
 
 
+def complete_models(incomplete: str) -> Iterator[str]:
+    """Models, for the last name of the list."""
+    from fleet.bundle import read_models
+
+    begun, comma, name = incomplete.rpartition(",")
+    with contextlib.suppress(FleetError):
+        yield from (begun + comma + model for model in read_models() if model.startswith(name))
+
+
 def complete_run(ctx: typer.Context, incomplete: str) -> Iterator[tuple[str, str]]:
     """Ids of the runs there are, the newest first, each with its suite."""
     from fleet.store.rundir import Store

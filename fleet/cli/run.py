@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 import string
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,7 +20,8 @@ from fleet.cli.report import print_run
 from fleet.cli.select import select
 from fleet.cli.version import find_version
 from fleet.cli.words import print_error
-from fleet.errors import ExitCode, StoreError
+from fleet.errors import ConfigError, ExitCode, StoreError
+from fleet.estimate import Past
 from fleet.model.plan import Plan
 from fleet.plan import RunRequest, build_plan
 from fleet.progress import open_progress
@@ -27,6 +29,7 @@ from fleet.store.reader import StoredRun
 from fleet.store.rundir import Store
 from fleet.store.writer import RunWriter
 from fleet.suite import load_suite
+from fleet.suite_options import CellOptions, make_suite
 
 
 @dataclass(frozen=True)
@@ -34,12 +37,35 @@ class RunOptions:
     """The options of `fleet run`."""
 
     inventory: Path
-    suite: str
+    work: str | CellOptions
+    """A shipped suite or the path of one, or cells."""
     limit: str | None
     forks: int
     dry_run: bool
     json: bool
     reports: Path
+
+
+def choose_work(suite: str | None, cells: Mapping[str, str]) -> str | CellOptions:
+    """What `--suite`, or `--models` and its companions, ask for.
+
+    Args:
+        cells: the fields of `CellOptions` that were given.
+
+    Raises:
+        ConfigError: they do not go together.
+    """
+    if not cells:
+        return suite or "quick"
+    given = ", ".join("--" + name.replace("_", "-") for name in cells)
+    if suite is not None:
+        raise ConfigError(
+            f"--suite {suite} says what to measure, and {given} too",
+            hint="Use one or the other; or copy the suite and change it.",
+        )
+    if "models" not in cells:
+        raise ConfigError(f"{given} without --models", hint="See which there are with: fleet models")
+    return CellOptions(**cells)
 
 
 def run_suite(options: RunOptions) -> int:
@@ -69,7 +95,10 @@ def _make_plan(options: RunOptions, bundle: Bundle) -> Plan:
         token="".join(secrets.choice(string.ascii_lowercase + string.digits) for _ in range(4)),
     )
     hosts = select(options.inventory, options.limit)
-    return build_plan(hosts, load_suite(options.suite, models), models, request)
+    suite = load_suite(options.work, models) if isinstance(options.work, str) else make_suite(options.work, models)
+    last = Store(options.reports).find_last(host.alias for host in hosts)
+    past = {alias: Past(plan.rules, outcome.cells) for alias, (plan, outcome) in last.items()}
+    return build_plan(hosts, suite, models, request, past)
 
 
 def _carry_out(plan: Plan, bundle: Bundle, options: RunOptions) -> int:

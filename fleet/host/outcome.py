@@ -48,6 +48,8 @@ def build_outcome(
         problems.append(trouble)
     if ending is None:
         ending = _judge(expected.plan, cells, problems, record, files)
+        if ending.status is HostStatus.OK and system is not None:
+            ending = _count_gpus(expected.plan, cells, system.gpus_usable) or ending
         ending = _suspect_cpu_host(expected.plan, facts, ending)
     return HostOutcome(
         alias=expected.plan.alias,
@@ -98,6 +100,21 @@ def _judge(
     why = first.message or first.reason or first.status
     said = f"{len(failed)} of {len(cells)} cells failed, first {first.cell_id}: {why}"
     return Ending(status, Stage.RUN, first.reason or first.status, said)
+
+
+def _count_gpus(plan: HostPlan, cells: tuple[CellResult, ...], found: int | None) -> Ending | None:
+    """What is wrong with a host that has fewer GPUs than the inventory says, though what it was asked for went well."""
+    declared = plan.settings.gpus_declared
+    if declared is None or found is None or found >= declared:
+        return None
+    measured = any(cell.status is CellStatus.OK for cell in cells)
+    return Ending(
+        HostStatus.PARTIAL if measured else HostStatus.FAILED,
+        Stage.RUN,
+        "gpus_missing",
+        f"TensorFlow sees {found} of the {declared} GPUs that fleet_devices names",
+        "Run nvidia-smi there: a GPU may have fallen off the bus, or be hidden; or correct fleet_devices.",
+    )
 
 
 def _suspect_cpu_host(plan: HostPlan, facts: HostFacts | None, ending: Ending) -> Ending:

@@ -77,6 +77,8 @@ def _check_cell(expected: Expectation, index: int, cell: Cell, result: CellResul
             return "it says ok and has no timing"
         if cell.batch_size == 0 and not (result.batch_search and result.batch_search.batch_size):
             return "it says ok and not for which batch size"
+        if cell.devices == 0 and not (result.execution and result.execution.devices):
+            return "it says ok and not on how many devices"
         if result.throughput.images_per_s <= 0 or result.timing.steps < 1:
             return "it says ok and has no throughput"
     return _find_implausible(result)

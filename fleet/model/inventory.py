@@ -67,6 +67,13 @@ class Settings(Noun):
     python: str | None = Field(default=None, pattern=r"^[A-Za-z0-9._/+~-]+$")
     """Interpreter for `runtime: native`. Default: `python3`, or fleet's own interpreter on the control node."""
 
+    @property
+    def gpus_declared(self) -> int | None:
+        """How many GPUs the benchmark may use, where `devices` says a number."""
+        if isinstance(self.devices, tuple):
+            return len(self.devices)
+        return None if isinstance(self.devices, str) else self.devices
+
     @field_validator("image")
     @classmethod
     def _check_digest(cls, value: str) -> str:

@@ -148,6 +148,8 @@ class Execution(Record):
     because the precision is another."""
     reduction: str | None = None
     """How gradients were summed up over the devices: `nccl` or `copy`; None: they were not."""
+    devices: int | None = Field(default=None, ge=1, le=1024)
+    """How many took part."""
     compat: bool = False
     """Measured as tf_cnn_benchmarks does to the letter: see the rule of this name."""
     numa_nodes: tuple[int, ...] | None = None
@@ -183,7 +185,6 @@ class BatchSearch(Record):
 WITHOUT_GPU = frozenset(
     {
         "no_gpu",
-        "gpus_missing",
         "driver_upgraded_no_reboot",
         "driver_too_old",
         "fabric_manager",
@@ -241,6 +242,16 @@ class CellResult(Record):
     model_config = ConfigDict(populate_by_name=True, serialize_by_alias=True)
 
     @property
+    def measured(self) -> Cell:
+        """The cell with what it left open filled in: the batch size and the number of devices that were found."""
+        found: dict[str, int] = {}
+        if self.cell.batch_size == 0 and self.batch_search and self.batch_search.batch_size:
+            found["batch_size"] = self.batch_search.batch_size
+        if self.cell.devices == 0 and self.execution and self.execution.devices:
+            found["devices"] = self.execution.devices
+        return self.cell.model_copy(update=found)
+
+    @property
     def failed(self) -> bool:
         """Something is wrong with the machine. Out of memory and an unsupported precision are results, not failures."""
         if self.status in {CellStatus.TIMEOUT, CellStatus.CRASH, CellStatus.INVALID, CellStatus.LOST}:
@@ -259,6 +270,8 @@ class SystemResult(Record):
     job_id: str
     alias: str
     software: Software
+    gpus_usable: int | None = None
+    """What TensorFlow sees; parts of one GPU (MIG) count as one."""
     cpus_usable: int | None = None
     """Logical processors the container may use (affinity and cgroup quota)."""
     memory_limit_bytes: int | None = None

@@ -25,8 +25,9 @@ class Cell(Noun):
     batch_size: int = Field(ge=0, le=1_000_000)
     """Images per step and replica. 0: the largest that fits, which the payload finds and its result says."""
     device: Device = "cpu"
-    devices: int = Field(default=1, ge=1, le=1024)
-    """How many devices take part; each gets `batch_size` images a step."""
+    devices: int = Field(default=1, ge=0, le=1024)
+    """How many devices take part; each gets `batch_size` images a step. 0: all GPUs of the host, which the payload
+    counts and its result says."""
     data_format: DataFormat = "NHWC"
     xla: bool = False
     optimizer: Optimizer = "sgd"
@@ -39,7 +40,7 @@ class Cell(Noun):
     @property
     def id(self) -> str:
         """The canonical name, e.g. `resnet50/train/fp32/b32/gpu1/nchw`. Equal cells have equal ids, on every host."""
-        batch, devices = f"b{self.batch_size or 'auto'}", f"{self.device}{self.devices}"
+        batch, devices = f"b{self.batch_size or 'auto'}", f"{self.device}{self.devices or 'all'}"
         parts = [self.model, self.phase, self.precision, batch, devices, self.data_format.lower()]
         return "/".join([*parts, *self.variants])
 

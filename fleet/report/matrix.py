@@ -14,7 +14,7 @@ from fleet.model.plan import HostPlan
 from fleet.model.result import CellResult, CellStatus, HostOutcome, HostStatus
 from fleet.model.suite import Cell, Device, Phase, Precision
 from fleet.report.view_model import Entry, GroupEntry, HardwareGroup, Matrix, Row, WordCount
-from fleet.report.wording import make_line, name_hardware, say_cell, say_sentence, say_status
+from fleet.report.wording import make_line, name_hardware, say_cell, say_found, say_sentence, say_status
 from fleet.store.reader import StoredRun
 
 _DEVICES: tuple[Device, ...] = ("gpu", "cpu")
@@ -106,6 +106,7 @@ def _build_value(alias: str, result: CellResult) -> Entry:
         step_us=timing.quantiles_us.get("p50") if timing else None,
         spread=_keep_finite(relative_spread(timing)) if timing else None,
         steady=timing.steady if timing else None,
+        found=say_found(result),
         status=result.status.value,
     )
 
@@ -136,4 +137,5 @@ def _summarise_group(entries: Sequence[Entry], best: bool) -> GroupEntry:
         return GroupEntry(0, words=words)
     slowest = spread.slowest if spread.count > 1 else ""
     middle = _keep_finite(spread.median)
-    return GroupEntry(spread.count, middle, spread.lowest, spread.highest, slowest, best, words)
+    found = tuple(dict.fromkeys(entry.found for entry in entries if entry.found))
+    return GroupEntry(spread.count, middle, spread.lowest, spread.highest, slowest, best, found, words)

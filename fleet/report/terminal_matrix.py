@@ -23,7 +23,7 @@ _PARAMETERS: tuple[tuple[str, Callable[[Cell], str], bool], ...] = (
     ("phase", lambda cell: cell.phase.replace("_", " "), False),
     ("precision", lambda cell: cell.precision, False),
     ("batch", lambda cell: str(cell.batch_size or "auto"), True),
-    ("devices", lambda cell: f"{cell.devices} {cell.device.upper()}", True),
+    ("devices", lambda cell: f"{cell.devices or 'all'} {cell.device.upper()}", True),
     ("format", lambda cell: cell.data_format, False),
     ("variant", lambda cell: ", ".join(cell.variants), False),
 )
@@ -98,6 +98,7 @@ def _write_entry(entry: Entry, widths: tuple[int, int], ink: Ink) -> Text:
         ink.text(("★ " if entry.best else "") + format_rate(entry.images_per_s), style),
         ink.text("~" if entry.steady is False else " " * widths[1], "yellow"),
         ink.text(f" {spread:>{widths[0]}}" if widths[0] else "", "dim"),
+        ink.text(f"\n{entry.found}" if entry.found else "", "dim"),
         justify="right",
     )
 
@@ -132,6 +133,7 @@ def _write_group(entry: GroupEntry, size: int, ink: Ink) -> Text:
         if entry.slowest:
             lines.append(ink.text(f"{format_rate(entry.lowest)}–{format_rate(entry.highest)}"))
             lines.append(ink.text(f"▼ {entry.slowest}", "dim"))
+        lines += [ink.text(found, "dim") for found in entry.found]
     lines += [ink.text(_stack_words(f"{said.count} {said.word}"), _STYLES[said.kind]) for said in entry.words]
     if not lines:
         return ink.text("—", "dim")

@@ -69,6 +69,8 @@ class Entry:
     spread: float | None = None
     """Robust relative scatter of the step times (1.4826 × MAD ÷ median)."""
     steady: bool | None = None
+    found: str = ""
+    """What the cell left open and the host filled in: `batch 208`, `4 GPUs`."""
     best: bool = False
     """The highest of its row, or not to be told from it. Nobody is when no host can be told from another."""
     status: str = ""
@@ -96,6 +98,8 @@ class GroupEntry:
     slowest: str = ""
     """The slowest host, where there are at least two."""
     best: bool = False
+    found: tuple[str, ...] = ()
+    """What the cell left open and the hosts filled in, each once."""
     words: tuple[WordCount, ...] = ()
     """Why the others have no value, most frequent first."""
 

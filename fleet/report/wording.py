@@ -104,6 +104,14 @@ def say_cell(cell: CellResult) -> str:
     return cell.status.value
 
 
+def say_found(cell: CellResult) -> str:
+    """What a cell left open and its host filled in: `batch 208`, `4 GPUs`; empty for most."""
+    found = [f"batch {cell.measured.batch_size}"] if cell.cell.batch_size == 0 else []
+    if cell.cell.devices == 0:
+        found.append(count_things(cell.measured.devices, "GPU"))
+    return ", ".join(found)
+
+
 def name_hardware(facts: HostFacts | None) -> str:
     """What a host is, in a few words: `8× A100-SXM4-80GB`, or its CPU; empty when not known."""
     return (name_gpus(facts) or shorten_cpu(facts.cpu.model)) if facts else ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
@@ -38,8 +38,8 @@ class StoredRun:
     """A controller is still writing it."""
 
 
-def read_run(path: Path) -> StoredRun:
-    """Read a run directory.
+def read_run(path: Path, aliases: Collection[str] | None = None) -> StoredRun:
+    """Read a run directory, of the outcomes only those of `aliases` where they are given.
 
     One host's damaged outcome costs that host only: it is told in `problems`.
 
@@ -53,6 +53,8 @@ def read_run(path: Path) -> StoredRun:
     problems: dict[str, str] = {}
     names = name_directories(host.alias for host in plan.hosts)
     for host in plan.hosts:
+        if aliases is not None and host.alias not in aliases:
+            continue
         file = path / HOSTS_DIRECTORY / names[host.alias] / OUTCOME_FILE
         try:
             outcome = _read_document(file, HostOutcome)

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from fleet.errors import StoreError
 from fleet.model.plan import Plan
-from fleet.model.result import CellStatus, HostStatus
+from fleet.model.result import CellStatus, HostOutcome, HostStatus
 from fleet.store.files import explain_error
 from fleet.store.naming import PLAN_FILE, RUN_FILE, RUN_ID
 from fleet.store.reader import StoredRun, is_running, read_plan, read_run, read_summary
 from fleet.store.writer import RunWriter
+
+_LOOK_BACK = 10
+"""Runs; what a machine did longer ago says little."""
 
 RunState = Literal["complete", "running", "incomplete", "damaged"]
 
@@ -73,6 +78,23 @@ class Store:
         if "/" in run_id and (RUN_ID.fullmatch(named.name) or (named / PLAN_FILE).is_file()) and named.is_dir():
             return read_run(named)
         return read_run(self._find(run_id))
+
+    def find_last(self, aliases: Iterable[str]) -> dict[str, tuple[Plan, HostOutcome]]:
+        """By alias, the newest run that has results of the host, and its outcome there.
+
+        Runs and outcomes that cannot be read count as not there. Older than the last few, nothing is looked for.
+        """
+        found: dict[str, tuple[Plan, HostOutcome]] = {}
+        missing = set(aliases)
+        with suppress(StoreError):
+            for path in self._paths()[:_LOOK_BACK]:
+                if not missing:
+                    break
+                with suppress(StoreError):
+                    run = read_run(path, missing)
+                    found |= {alias: (run.plan, outcome) for alias, outcome in run.outcomes.items() if outcome.cells}
+                    missing -= found.keys()
+        return found
 
     def _paths(self) -> list[Path]:
         directory = self.root / "runs"

@@ -56,6 +56,13 @@ CASES = {
     "unknown suite": (["run", "-i", "good.yaml", "-s", "smok"], 2, "'smok'; did you mean smoke\\?"),
     "missing suite": (["run", "-i", "good.yaml", "-s", "./mine.yaml"], 2, r"mine\.yaml: .*no such file"),
     "wrong suite": (["run", "-i", "good.yaml", "-s", "suite.yaml"], 2, r"suite\.yaml:3: .*resnet51.*resnet50"),
+    "a suite and cells": (
+        ["run", "-i", "good.yaml", "-s", "quick", "--devices", "1"],
+        2,
+        "--suite quick.*--devices too",
+    ),
+    "cells of no model": (["run", "-i", "good.yaml", "--batch-sizes", "8"], 2, "--batch-sizes without --models"),
+    "unknown model": (["run", "-i", "good.yaml", "--models", "resnet51"], 2, "--models: 'resnet51'.*resnet50"),
     "no forks": (["run", "-i", "good.yaml", "-f", "0"], 2, "--forks.*1"),
     "too many forks": (["ping", "-i", "good.yaml", "--forks", "5000"], 2, "--forks.*1024"),
     "forks in words": (["ping", "-i", "good.yaml", "--forks", "many"], 2, "--forks.*valid integer"),
@@ -187,7 +194,8 @@ def test_usage_writes_an_argument_that_may_be_left_out_in_brackets_once(run_flee
 @pytest.mark.parametrize(
     ("line", "offers"),
     [
-        ("fleet run --suite ", ["alexnet-cpu-gpu", "precision", "quick", "smoke", "standard"]),
+        ("fleet run --suite ", ["alexnet-cpu-gpu", "full", "precision", "quick", "scaling", "smoke", "standard"]),
+        ("fleet run --models lenet,bert", ["lenet,bert_base_128", "lenet,bert_base_512"]),
         ("fleet run --suite sm", ["smoke"]),
         ("fleet run -i good.yaml --limit g", ["gpu", "gpu01"]),
         ("fleet ping -i good.yaml -l all,!cpu", ["all,!cpu01", "all,!cpu02"]),

@@ -29,6 +29,7 @@ MEASURED = (
 REFUSED = {
     Cell(model="alexnet", device="gpu", data_format="NCHW", batch_size=2): "no_gpu",
     Cell(model="alexnet", device="gpu", devices=2, batch_size=2): "no_gpu",
+    Cell(model="alexnet", device="gpu", devices=0, batch_size=2): "no_gpu",
     Cell(model="alexnet", precision="tf32", batch_size=2): "precision_not_available",
     Cell(model="alexnet", phase="forward", optimizer="adam", batch_size=2): "optimizer_not_available",
     Cell(model="alexnet", variable_update="independent", batch_size=2): "variable_update_not_available",
@@ -73,8 +74,8 @@ def test_what_cannot_be_measured_is_refused_by_name(cells: list[CellResult]) -> 
     refused = cells[: len(REFUSED)]
     assert [c.reason for c in refused] == list(REFUSED.values())
     assert all(c.status == "unsupported" and c.message and c.timing is None for c in refused)
-    assert [c.failed for c in refused] == [True, True] + [False] * (len(REFUSED) - 2)
-    assert all("tensorflow" in (c.log_tail or "").lower() and c.stage == "import" for c in refused[:2])
+    assert [c.failed for c in refused] == [True] * 3 + [False] * (len(REFUSED) - 3)
+    assert all("tensorflow" in (c.log_tail or "").lower() and c.stage == "import" for c in refused[:3])
 
 
 def test_what_is_measured_adds_up(cells: list[CellResult]) -> None:

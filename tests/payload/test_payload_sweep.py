@@ -1,4 +1,4 @@
-"""After an out-of-memory, what is larger in nothing but its batch is not tried."""
+"""What is not tried: a larger batch after an out-of-memory, and all GPUs where their number is measured as well."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from payload.cell import Cell, name_cell
-from payload.sweep import Sweep
+from payload.sweep import Sweep, count_devices, judge_same
 from tests.payload import bench
 
 BASE = Cell("resnet50", "train", "fp32", 64, "gpu", 1, "NCHW", False)
@@ -54,6 +54,22 @@ def test_no_other_failure_skips_anything(status: str) -> None:
     sweep = Sweep()
     sweep.note(BASE, status, None)
     assert sweep.judge(BASE._replace(batch_size=512)) is None
+
+
+def test_all_devices_are_as_many_as_there_are_and_one_where_there_are_none() -> None:
+    every = BASE._replace(devices=0)
+    assert name_cell(every) == "resnet50/train/fp32/b64/gpuall/nchw"
+    assert [count_devices(every, gpus).devices for gpus in (0, 1, 4)] == [1, 1, 4]
+    assert count_devices(BASE, 4) == BASE
+
+
+def test_all_devices_are_skipped_where_their_number_is_measured_as_well() -> None:
+    every, four = BASE._replace(devices=0), BASE._replace(devices=4)
+    verdict = judge_same(every, four, [BASE, every, four])
+    assert verdict and (verdict.status, verdict.reason) == ("skipped", "same_cell")
+    assert verdict.message == f"All GPUs are 4 here, and {name_cell(four)} measures just that."
+    assert judge_same(every, four, [BASE, every]) is None
+    assert judge_same(four, four, [BASE, every, four]) is None
 
 
 @pytest.mark.needs("tensorflow")

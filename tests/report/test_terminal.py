@@ -11,7 +11,7 @@ import pytest
 from rich.cells import cell_len
 from rich.console import Console
 
-from fleet.model.result import CellStatus, HostStatus, Stage
+from fleet.model.result import BatchSearch, CellStatus, Execution, HostOutcome, HostStatus, Stage
 from fleet.report.runs import describe_runs, render_runs_json
 from fleet.report.terminal import render_terminal
 from fleet.report.terminal_runs import render_runs
@@ -232,3 +232,22 @@ def test_cells_that_differ_only_in_a_variant_are_told_apart(tmp_path: Path) -> N
     (tmp_path / "xla").mkdir()
     view = build_view(store_run(tmp_path / "xla", make_plan({"gpu01": compiled[:1]}), {"gpu01": Ending(9)}))
     assert re.search(r"all cells: .*NCHW, xla$|all cells: .*NHWC, xla$", print_view(view, 100), re.M)
+
+
+@pytest.mark.parametrize("width", [80, 200])
+def test_what_a_cell_left_open_is_told_with_its_value(tmp_path: Path, width: int) -> None:
+    both = GPU[0].model_copy(update={"batch_size": 0, "devices": 0, "device": "gpu"})
+    plan = make_plan({"gpu01": (both,), "gpu02": (both,)})
+    run = store_run(tmp_path, plan, {"gpu01": Ending(900), "gpu02": Ending(400)})
+    found = {"gpu01": (208, 4), "gpu02": (96, 1)}
+    outcomes = {alias: _open(outcome, *found[alias]) for alias, outcome in run.outcomes.items()}
+    text = print_view(build_view(replace(run, outcomes=outcomes)), width)
+    assert "batch auto per device" in text and "all GPU" in text
+    assert "batch 208, 4 GPUs" in text and "batch 96, 1 GPU" in text
+
+
+def _open(outcome: HostOutcome, batch_size: int, devices: int) -> HostOutcome:
+    search = BatchSearch(batch_size=batch_size, attempts=7)
+    execution = Execution(intra_threads=1, inter_threads=1, devices=devices)
+    cells = tuple(c.model_copy(update={"batch_search": search, "execution": execution}) for c in outcome.cells)
+    return outcome.model_copy(update={"cells": cells})

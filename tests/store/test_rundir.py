@@ -288,3 +288,19 @@ def test_a_plan_that_cannot_be_written_leaves_no_directory(tmp_path: Path) -> No
     with pytest.raises(PydanticSerializationError):
         Store(tmp_path).create(PLAN.model_copy(update={"inventory": "l\udcff.yaml"}))
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_last_results_of_each_host_are_found_in_different_runs(tmp_path: Path) -> None:
+    store, ids = Store(tmp_path), [f"2026010{day}T023000Z-k3x9" for day in (1, 2, 3)]
+    lost = Ending(status=HostStatus.UNREACHABLE)
+    for run_id, endings in zip(
+        ids,
+        ({"a": Ending(1.0), "b": Ending(1.0)}, {"a": Ending(2.0), "b": lost}, {"a": lost, "b": lost}),
+        strict=True,
+    ):
+        store_run(tmp_path, make_plan({"a": CELLS, "b": CELLS}, run_id), endings)
+    (tmp_path / "runs" / ids[2] / "plan.json").write_text("{")  # damaged: as if it were not there
+    found = store.find_last(["a", "b", "c"])
+    assert {alias: plan.run_id for alias, (plan, _) in found.items()} == {"a": ids[1], "b": ids[0]}
+    assert [outcome.alias for _, outcome in found.values()] == ["a", "b"]
+    assert Store(tmp_path / "none").find_last(["a"]) == {}

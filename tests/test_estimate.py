@@ -1,0 +1,76 @@
+"""How long a host is expected to take: assumed at first, then as it was the last time."""
+
+from __future__ import annotations
+
+import pytest
+
+from fleet.bundle import read_models
+from fleet.estimate import Past, estimate_cell, estimate_job, find_pace
+from fleet.model.inventory import Settings
+from fleet.model.result import CellResult, CellStatus
+from fleet.model.suite import Cell, Rules
+from tests.run_builder import Ending, make_outcome, make_plan
+
+MODELS = read_models()
+ASSUMED = find_pace("cpu", Rules(), MODELS, None)
+
+
+def test_estimate_counts_operations_and_keeps_to_the_rules() -> None:
+    # A training step of 8 is 2 x 3 x 8 x 3.858e9 (multiply-adds) = 1.85e11 operations: 0.926 s at 2e11/s.
+    resnet50 = MODELS["resnet50"]
+    train, forward = (Cell(model="resnet50", phase=p, batch_size=8) for p in ("train", "forward"))
+    rules = Rules(warmup_steps=10, steps=20, max_s=1000)
+    measured = [estimate_cell(c, rules, resnet50, ASSUMED) - ASSUMED.start_s for c in (train, forward)]
+    assert measured[0] == pytest.approx(30 * 0.926, rel=0.001)
+    assert measured[1] == pytest.approx(measured[0] / 3)
+    short = estimate_cell(train, Rules(warmup_steps=1, steps=1000, max_s=5), resnet50, ASSUMED)
+    assert short == pytest.approx(ASSUMED.start_s + 0.926 + 5, rel=0.001)
+    long = estimate_cell(forward, Rules(warmup_steps=1, warmup_s=30, steps=2, min_s=40), resnet50, ASSUMED)
+    assert long == pytest.approx(ASSUMED.start_s + 30 + 40)
+    assert estimate_cell(train, Rules(steps=10_000, max_s=9999, cell_timeout_s=60), resnet50, ASSUMED) == 60
+
+
+def measure(cell: Cell, rate: float, duration_s: float = 30.0) -> CellResult:
+    """The result of a cell in a run by the default rules; of its time, 20 s are steps."""
+    plan = make_plan({"a": (cell,)})
+    (result,) = make_outcome(plan.hosts[0], plan, Ending(rate)).cells
+    assert result.timing and result.throughput
+    timing = result.timing.model_copy(update={"warmup_s": 5.0, "total_s": 15.0})
+    return result.model_copy(update={"timing": timing, "duration_s": duration_s})
+
+
+def test_a_cell_takes_as_long_as_the_last_time_by_the_same_rules() -> None:
+    cell = Cell(model="resnet50", batch_size=8)
+    past = Past(Rules(), (measure(cell, 100.0, 33.0),))
+    pace = find_pace("cpu", Rules(), MODELS, past)
+    assert estimate_cell(cell, Rules(), MODELS["resnet50"], pace) == 33.0
+    job = estimate_job((cell,), Settings(devices="cpu", runtime="native"), Rules(), MODELS, pace)
+    assert job == 39.0
+
+
+def test_other_cells_and_other_rules_are_estimated_with_the_speed_that_was_measured() -> None:
+    trained = Cell(model="resnet50", batch_size=8)
+    # 100 images/s of 3 x 2 x 3.858e9 operations are 2.315e12 a second; a start took 33 - 5 - 15 s.
+    pace = find_pace("cpu", Rules(), MODELS, Past(Rules(steps=7), (measure(trained, 100.0, 33.0),)))
+    assert (pace.start_s, pace.seen_s) == (13.0, {})
+    assert pace.flops_per_s["fp32"] == pytest.approx(2.3148e12, rel=1e-4)
+    assert pace.flops_per_s["bf16"] == ASSUMED.flops_per_s["bf16"]
+    # Twenty forward steps of 100 images at 300 images/s.
+    rules = Rules(warmup_steps=10, steps=10)
+    other = Cell(model="resnet50", phase="forward", batch_size=100)
+    assert estimate_cell(other, rules, MODELS["resnet50"], pace) == pytest.approx(13 + 20 / 3, rel=1e-4)
+
+
+def test_the_speed_of_several_devices_is_that_of_each() -> None:
+    cell = Cell(model="resnet50", batch_size=8, device="gpu", devices=4)
+    pace = find_pace("gpu", Rules(), MODELS, Past(Rules(), (measure(cell, 400.0),)))
+    assert pace.flops_per_s["fp32"] == pytest.approx(2.3148e12, rel=1e-4)
+
+
+def test_what_failed_or_is_of_another_kind_of_device_teaches_no_speed() -> None:
+    cell = Cell(model="resnet50", batch_size=8)
+    oom = measure(cell, 100.0, 12.0).model_copy(update={"status": CellStatus.OOM, "timing": None, "throughput": None})
+    pace = find_pace("cpu", Rules(), MODELS, Past(Rules(), (oom,)))
+    assert (pace.start_s, pace.flops_per_s) == (ASSUMED.start_s, ASSUMED.flops_per_s)
+    assert pace.seen_s == {cell.id: 12.0}
+    assert find_pace("gpu", Rules(), MODELS, Past(Rules(), (measure(cell, 100.0),))).seen_s == {}

@@ -1,0 +1,52 @@
+"""Cells from the command line: every combination, for both kinds of host, and every mistake names its option."""
+
+from __future__ import annotations
+
+import pytest
+
+from fleet.bundle import read_models
+from fleet.errors import ConfigError
+from fleet.suite_options import CellOptions, make_suite
+
+MODELS = read_models()
+
+
+def test_every_combination_is_a_cell_and_a_cpu_host_is_one_device() -> None:
+    options = CellOptions("lenet,resnet50", precisions="fp32, bf16", batch_sizes="64,auto", devices="1,2,all")
+    suite = make_suite(options, MODELS)
+    gpu, cpu = suite.cells_for("gpu"), suite.cells_for("cpu")
+    assert (len(gpu), len(cpu)) == (24, 8)
+    assert [cell.id for cell in gpu[:3]] == [
+        f"lenet/train/fp32/{rest}/nchw" for rest in ("b64/gpu1", "bauto/gpu1", "b64/gpu2")
+    ]
+    assert {(cell.devices, cell.data_format) for cell in cpu} == {(1, "NHWC")}
+    assert {cell.id for cell in gpu if cell.devices == 0 and cell.batch_size == 0} == {
+        f"{model}/train/{precision}/bauto/gpuall/nchw"
+        for model in ("lenet", "resnet50")
+        for precision in ("fp32", "bf16")
+    }
+
+
+def test_a_value_given_twice_is_one_cell() -> None:
+    assert len(make_suite(CellOptions("lenet,lenet", batch_sizes="8,8"), MODELS).cells_for("cpu")) == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (CellOptions("resnet51"), "--models: 'resnet51' is not known; did you mean resnet"),
+        (CellOptions("lenet,"), "--models: there is a value missing in 'lenet,'"),
+        (CellOptions("lenet", phases="training"), "--phases: 'training' is not known; did you mean train\\?"),
+        (CellOptions("lenet", precisions="fp8"), "--precisions: 'fp8' is not known"),
+        (CellOptions("lenet", batch_sizes="0"), "--batch-sizes: '0' is not a whole number from 1 to 1000000 or auto"),
+        (CellOptions("lenet", batch_sizes="-1"), "--batch-sizes: '-1' is not"),
+        (CellOptions("lenet", batch_sizes="²"), "--batch-sizes: '²' is not"),
+        (CellOptions("lenet", batch_sizes="9" * 5000), "--batch-sizes: '9{80}' is not"),
+        (CellOptions("lenet", devices="auto"), "--devices: 'auto' is not a whole number from 1 to 1024 or all"),
+        (CellOptions("lenet,alexnet_conv"), "--phases: alexnet_conv has no train; it has forward, forward_backward"),
+    ],
+)
+def test_a_mistake_names_its_option(options: CellOptions, said: str) -> None:
+    with pytest.raises(ConfigError, match=said) as caught:
+        make_suite(options, MODELS)
+    assert str(caught.value).startswith("--")

@@ -31,6 +31,8 @@ FOR_OTHERS = {
 }
 """Commands that are not run here, and why."""
 
+BY_HAND = "python3 -m payload "
+
 
 def find_blocks(language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```$", README, re.DOTALL | re.MULTILINE)
@@ -169,9 +171,17 @@ def test_the_commands_of_make_are_there(checkout: Path) -> None:
 
 
 def test_every_other_command_is_held_elsewhere() -> None:
-    others = [line for line in find_commands() if not line.startswith(("fleet ", "make "))]
+    others = [line for line in find_commands() if not line.startswith(("fleet ", "make ", BY_HAND))]
 
     assert others == list(FOR_OTHERS)
+
+
+@pytest.mark.needs("tensorflow")
+def test_the_benchmark_runs_by_hand(checkout: Path) -> None:
+    (line,) = (line for line in find_commands() if line.startswith(BY_HAND))
+    done = run_line(line, checkout, checkout)
+    assert done.returncode == 0, done.stderr
+    assert re.search(r"^total images/sec: \d+\.\d\d$", done.stdout, re.MULTILINE)
 
 
 def test_the_inventories_can_be_planned(checkout: Path, workspace: Path) -> None:
@@ -198,8 +208,10 @@ def test_commands_and_options_are_those_of_help() -> None:
             assert re.search(rf"(?<![\w-]){option}(?![\w-])", helps[command]), mention
     assert used == helps.keys()
     ours = re.sub(r"`docker run [^`]*`|`--ipc=host`|`make [^`]*`|--cpuset-cpus", "", README)
+    by_hand = [sys.executable, "-m", "payload", "--help"]
+    helps["payload"] = subprocess.run(by_hand, cwd=ROOT, capture_output=True, text=True, check=True).stdout
     everything = " ".join(helps.values())
-    assert set(re.findall(r"--[a-z][a-z-]+", ours)) <= set(re.findall(r"--[a-z][a-z-]+", everything))
+    assert set(re.findall(r"--[a-z][a-z_-]+", ours)) <= set(re.findall(r"--[a-z][a-z_-]+", everything))
     assert set(re.findall(r"`(FLEET_[A-Z]+)`", README)) == set(re.findall(r"FLEET_[A-Z]+", everything))
 
 
@@ -225,7 +237,7 @@ def test_the_suite_of_the_readme_is_read_as_it_says(tmp_path: Path) -> None:
 
     assert (suite.name, suite.rules) == ("mine", Rules(min_s=30, max_s=60))
     assert (len(suite.cells_for("gpu")), len(suite.cells_for("cpu"))) == (8, 2)
-    assert all(f"`{shipped.name}`" in README for shipped in list_suites())
+    assert {name for name, _ in find_rows("suite")} == {shipped.name for shipped in list_suites()}
     assert (ROOT / "fleet" / "suites").is_dir()
 
 

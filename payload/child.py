@@ -17,7 +17,7 @@ from typing import Any, Dict, List, Optional
 
 from payload.cell import Cell
 from payload.environment import list_recorded
-from payload.errors import Unsupported, judge_exception
+from payload.errors import Unsupported, find_way_out, judge_exception
 from payload.measure import Report, Step, measure
 from payload.numa import bind_to_node
 from payload.placement import count_gpus, find_missing_kernel, judge_multiply_bits, place
@@ -125,7 +125,7 @@ def _measure_safely(cell: Cell, rules: Rules, report: PipeReport) -> Dict[str, A
         return _measure(cell, rules, report)
     except Exception as error:
         traceback.print_exc()
-        verdict = judge_exception(error)
+        verdict = judge_exception(error, cell.precision)
         finite = False if verdict.reason == "loss_not_finite" else None
         return {
             "status": verdict.status,
@@ -185,8 +185,8 @@ def _take_steps(tf: Any, step: Step, cell: Cell, rules: Rules, report: PipeRepor
         missing = find_missing_kernel(str(error))
         if missing is None:
             raise
-        message = "TensorFlow %s has no kernel of %s in %s on a %s here: use fp32."
-        detail = (tf.__version__, missing, cell.precision, cell.device.upper())
+        message = "TensorFlow %s has no kernel of %s in %s on a %s here: %s."
+        detail = (tf.__version__, missing, cell.precision, cell.device.upper(), find_way_out(cell.precision))
         raise Unsupported("no_kernel", message % detail) from error
 
 

@@ -61,14 +61,18 @@ _SIGNALS = {
 }
 
 
-def judge_exception(error: BaseException) -> Verdict:
-    """What an exception in the child means."""
+def judge_exception(error: BaseException, precision: str) -> Verdict:
+    """What an exception in the child means.
+
+    Args:
+        precision: the cell's.
+    """
     text = "%s: %s" % (type(error).__name__, str(error).strip())
     short = _shorten(text)
     if isinstance(error, Unsupported):
         return Verdict("unsupported", error.reason, str(error))
     if isinstance(error, NotFinite):
-        return Verdict("invalid", error.reason, str(error))
+        return Verdict("invalid", error.reason, "%s %s" % (error, _doubt(precision)))
     if isinstance(error, MemoryError):
         return Verdict("oom", "host_memory", "The memory of the machine does not suffice. " + _SMALLER)
     if type(error).__name__ == "ResourceExhaustedError" or _OUT_OF_MEMORY.search(text):
@@ -78,8 +82,14 @@ def judge_exception(error: BaseException) -> Verdict:
         message = "TensorFlow cannot be loaded: %s Use an image that has it, or install it for this python3." % short
         return Verdict("crash", "tensorflow_missing", message)
     if _NO_KERNEL.search(text):
-        return Verdict("unsupported", "no_kernel", "TensorFlow has no kernel for it here: %s Use fp32." % short)
+        message = "TensorFlow has no kernel for it here: %s %s." % (short, find_way_out(precision).capitalize())
+        return Verdict("unsupported", "no_kernel", message)
     return Verdict("crash", "exception", "TensorFlow failed: %s Look at the end of its output." % short)
+
+
+def find_way_out(precision: str) -> str:
+    """What to do where TensorFlow lacks something that the cell needs."""
+    return "use another image" if precision == "fp32" else "use fp32"
 
 
 def judge_death(returncode: int, output: str, oom_killed: bool) -> Verdict:
@@ -118,10 +128,12 @@ def judge_hang(overdue: Overdue, stage: str) -> Verdict:
         )
     else:
         usual = "" if overdue.median_s is None else " where one takes %.3g s" % overdue.median_s
-        said = "No step was done for %.0f s after %d steps%s (stage %s): it hangs." % (
+        # Steps are heard of once a second.
+        count = "%d step%s" % (overdue.steps, "" if overdue.steps == 1 else "s")
+        said = "No step was done for %.0f s%s, after at least %s (stage %s): it hangs." % (
             overdue.waited_s,
-            overdue.steps,
             usual,
+            count,
             stage,
         )
     where = "The end of its output says where each thread was."
@@ -144,6 +156,16 @@ def explain(verdict: Verdict, output: str) -> Verdict:
     else:
         symptom = None
     return verdict if symptom is None else Verdict(verdict.status, symptom.reason, symptom.message)
+
+
+def _doubt(precision: str) -> str:
+    """What values that are not finite may mean, and how to find out."""
+    if precision == "fp32":
+        return "The machine computes wrongly, or the model diverges: measure it on another machine to tell them apart."
+    return (
+        "The machine computes wrongly, or %s is too narrow for the model: measure it in fp32 to tell them apart."
+        % precision
+    )
 
 
 def _describe_avx() -> str:

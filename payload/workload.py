@@ -77,11 +77,7 @@ class Workload:
 
         what = "logits" if self._cell.phase == "forward" else "gradients"
         if not all(numpy.isfinite(array).all() for array in self._fetched):
-            raise NotFinite(
-                what + "_not_finite",
-                "There are NaN or infinite %s: the machine computes wrongly, or this precision is too narrow for the "
-                "model. Measure it again in fp32 to tell them apart." % what,
-            )
+            raise NotFinite(what + "_not_finite", "There are NaN or infinite %s." % what)
 
     def _describe(self) -> Dict[str, Any]:
         """Describe the network once in a scratch graph: makes the weights known, and counts."""

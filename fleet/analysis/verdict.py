@@ -144,13 +144,14 @@ def _fail_host(outcome: HostOutcome) -> Failure:
 
 
 def _fail_cell(alias: str, cell: CellResult) -> Failure:
+    printed = f"What it printed: `log_tail` in hosts/HOST/cells/{cell.index:03d}.json of the run's directory."
     return Failure(
         alias=alias,
         status=cell.status.value,
         stage=cell.stage,
         reason=cell.reason or "",
         message=cell.message or "",
-        hint="",
+        hint=printed if cell.log_tail else "",
         cell_id=cell.cell_id,
     )
 

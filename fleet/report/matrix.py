@@ -89,7 +89,7 @@ def _build_entry(cell: Cell, host: HostPlan, outcome: HostOutcome | None) -> Ent
         "no value" if result.status is CellStatus.OK else say_cell(result),
         status=result.status.value,
         reason=make_line(result.reason, 80),
-        message=say_sentence(make_line(result.message), host.alias),
+        message=say_sentence(make_line(result.message, 600), host.alias),
     )
 
 

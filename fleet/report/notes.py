@@ -4,9 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from fleet.model.result import HostOutcome, HostStatus
+from fleet.model.result import CellStatus, HostOutcome, HostStatus
 from fleet.report.view_model import Matrix
-from fleet.report.wording import count_things, format_duration, join_names, make_line, shorten_digest
+from fleet.report.wording import (
+    count_things,
+    format_duration,
+    join_names,
+    make_line,
+    say_cell,
+    shorten_digest,
+)
 from fleet.store.reader import StoredRun
 
 _CLOCK_TOLERANCE_S = 5.0
@@ -28,6 +35,7 @@ def find_notes(run: StoredRun, matrices: tuple[Matrix, ...]) -> Iterator[str]:
         lambda outcome: make_line(outcome.facts.driver, 40) if outcome.facts else "",
         "numbers compare the driver too",
     )
+    yield from _note_unsupported(run)
     yield from _note_unsteady(run, matrices)
     yield from _note_clocks(run)
     yield from _note_skipped(run)
@@ -70,6 +78,21 @@ def _note_same_machine(run: StoredRun) -> Iterator[str]:
     for names in machines.values():
         if len(names) > 1:
             yield f"{join_names(names)} have one machine-id: the same machine under several names, or cloned disks."
+
+
+def _note_unsupported(run: StoredRun) -> Iterator[str]:
+    """What a machine or its TensorFlow lacks, and what to do: a matrix has room for the word alone."""
+    found: dict[str, list[tuple[str, str]]] = {}
+    for host in run.plan.hosts:
+        outcome = run.outcomes.get(host.alias)
+        for cell in outcome.cells if outcome else ():
+            if cell.status is CellStatus.UNSUPPORTED and not cell.failed:
+                said = make_line(cell.message, 600) or "It gave no reason."
+                found.setdefault(say_cell(cell), []).append((make_line(host.alias), said))
+    for word, told in found.items():
+        names, sentences = (list(dict.fromkeys(texts)) for texts in zip(*told, strict=True))
+        more = f" And {len(sentences) - 1} more like it, in fleet report --json." if len(sentences) > 1 else ""
+        yield f"{word}, {count_things(len(told), 'cell')} on {join_names(names)}: {sentences[0]}{more}"
 
 
 def _note_unsteady(run: StoredRun, matrices: tuple[Matrix, ...]) -> Iterator[str]:

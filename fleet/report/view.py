@@ -21,10 +21,12 @@ from fleet.store.reader import StoredRun
 
 _MEANINGS = {
     "OOM": "out of memory, a result and no failure",
+    "host OOM": "not the GPU ran out of memory, the host or the container did",
     "no gpu": "TensorFlow saw no GPU",
     "gpus missing": "TensorFlow saw fewer GPUs than the cell needs",
-    "timeout": "stopped at the cell's time limit",
-    "crash": "the cell's process died",
+    "timeout": "stopped: its time was up, or it hung",
+    "crash": "the cell's process failed",
+    "skipped": "not tried: a smaller batch did not fit",
     "invalid": "measured, but the values make no sense",
     "lost": "no document came back",
     "no outcome": "the run ended before this host did",

@@ -96,9 +96,9 @@ def say_end(status: str, stage: str, reason: str, message: str) -> str:
 
 
 def say_cell(cell: CellResult) -> str:
-    """Why a cell has no value, in a word or two: `OOM`, `no gpu`, `timeout`."""
+    """Why a cell has no value, in a word or two: `OOM`, `host OOM` where it was not the GPU's memory, `no gpu`."""
     if cell.status is CellStatus.OOM:
-        return "OOM"
+        return "host OOM" if cell.cell.device == "gpu" and cell.reason == "host_memory" else "OOM"
     if cell.status is CellStatus.UNSUPPORTED and cell.reason:
         return make_line(cell.reason, 24).replace("_", " ")
     return cell.status.value

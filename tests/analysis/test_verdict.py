@@ -58,6 +58,17 @@ def test_a_failed_host_is_one_failure_and_explains_the_cells_it_lost() -> None:
     ]
 
 
+def test_a_cell_that_failed_says_where_its_output_is() -> None:
+    plan = make_plan({"h0": CELLS})
+    crash = cell_word(CellStatus.CRASH, "exception", HostStatus.PARTIAL)
+    outcome = make_outcome(plan.hosts[0], plan, crash)
+    assert [failure.hint for failure in judge(plan, {"h0": outcome}).failures] == [""]
+    talked = outcome.cells[1].model_copy(update={"log_tail": "Traceback"})
+    told = outcome.model_copy(update={"cells": (outcome.cells[0], talked, outcome.cells[2])})
+    (failure,) = judge(plan, {"h0": told}).failures
+    assert "`log_tail` in hosts/HOST/cells/001.json " in failure.hint
+
+
 def test_a_missing_document_is_never_passed_over() -> None:
     plan = make_plan({"h0": CELLS})
     whole = make_outcome(plan.hosts[0], plan, OK)

@@ -17,6 +17,7 @@ from fleet.bundle import build_bundle
 from fleet.model.suite import ModelInfo
 from payload.catalog import read_catalog
 from payload.errors import judge_death, judge_exception
+from payload.measure import NotFinite
 from payload.spec import describe, read_spec
 from tests.payload import bench
 
@@ -224,7 +225,7 @@ class ResourceExhaustedError(Exception):
     ],
 )
 def test_what_the_child_raises_gets_a_name(error: Exception, status: str, reason: str) -> None:
-    verdict = judge_exception(error)
+    verdict = judge_exception(error, "fp32")
     assert (verdict.status, verdict.reason) == (status, reason)
     assert verdict.message.endswith(".") and "\n" not in verdict.message
 
@@ -232,8 +233,26 @@ def test_what_the_child_raises_gets_a_name(error: Exception, status: str, reason
 def test_what_tensorflow_says_is_found_among_its_nodes() -> None:
     text = "Graph execution error:\n\nDetected at node 'a'\nNode: 'a'\nno such thing.\n\t [[{{node a}}]] [Op:f]\nHint"
     assert (
-        judge_exception(ValueError(text)).message == "TensorFlow failed: no such thing. Look at the end of its output."
+        judge_exception(ValueError(text), "fp32").message
+        == "TensorFlow failed: no such thing. Look at the end of its output."
     )
+
+
+@pytest.mark.parametrize(
+    ("error", "precision", "said"),
+    [
+        (NotFinite("loss_not_finite", "The loss is nan."), "fp32", "measure it on another machine"),
+        (
+            NotFinite("loss_not_finite", "The loss is nan."),
+            "fp16",
+            "or fp16 is too narrow for the model: measure it in fp32",
+        ),
+        (RuntimeError("No OpKernel was registered"), "fp32", "Use another image."),
+        (RuntimeError("No OpKernel was registered"), "bf16", "Use fp32."),
+    ],
+)
+def test_what_to_do_is_not_what_was_done(error: Exception, precision: str, said: str) -> None:
+    assert said in judge_exception(error, precision).message
 
 
 @pytest.mark.parametrize(

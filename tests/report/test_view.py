@@ -145,6 +145,29 @@ def test_notes_tell_what_differs_between_hosts(tmp_path: Path) -> None:
     assert notes[3] == "Suite quick has no cells for d."
 
 
+def test_what_machines_lack_is_told_once_with_what_to_do(tmp_path: Path) -> None:
+    plan = make_plan({"a": make_cells("gpu"), "b": make_cells("gpu"), "c": make_cells("gpu")})
+    lacking = Ending(words={0: (CellStatus.UNSUPPORTED, "no_bf16"), 1: (CellStatus.UNSUPPORTED, "no_bf16")})
+    without_gpu = Ending(status=HostStatus.PARTIAL, words={0: (CellStatus.UNSUPPORTED, "no_gpu")})
+    view = build_view(store_run(tmp_path, plan, {"a": lacking, "b": lacking, "c": without_gpu}))
+    # A missing GPU is a failure, which says its sentence there.
+    assert [note for note in view.notes if "no " in note] == [
+        "no bf16, 4 cells on a, b: The cell ended as unsupported. Look at its log."
+    ]
+    assert [failure.alias for failure in view.failures] == ["c"]
+
+
+def test_a_gpus_memory_is_told_from_its_hosts(tmp_path: Path) -> None:
+    words = {0: (CellStatus.OOM, "device_memory"), 1: (CellStatus.OOM, "host_memory"), 2: (CellStatus.SKIPPED, "")}
+    shown: dict[str, list[str]] = {}
+    for number, cells in enumerate((make_cells("gpu"), make_cells("cpu"))):
+        plan = make_plan({"a": cells}, f"20260101T02300{number}Z-k3x9")
+        view = build_view(store_run(tmp_path, plan, {"a": Ending(words=words)}))
+        shown[cells[0].device] = [row.entries[0].word for row in view.matrices[0].rows]
+        assert set(view.legend) == set(shown[cells[0].device])
+    assert shown == {"gpu": ["OOM", "host OOM", "skipped"], "cpu": ["OOM", "OOM", "skipped"]}
+
+
 def test_numbers_keep_three_or_four_digits() -> None:
     rates = [0.12345, 0.9996, 1.234, 9.996, 12.34, 99.96, 123.4, 999.7, 1234.4, 12344, 1234567]
     shown = ["0.123", "1.00", "1.23", "10.0", "12.3", "100", "123", "1,000", "1,234", "12,340", "1,235,000"]

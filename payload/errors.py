@@ -5,6 +5,7 @@ import re
 import signal
 from typing import NamedTuple, Optional
 
+from payload.cgroup import read_memory_limit
 from payload.measure import NotFinite
 from payload.procfs import read_text
 from payload.symptoms import find_symptom
@@ -102,8 +103,11 @@ def judge_death(returncode: int, output: str, oom_killed: bool) -> Verdict:
     """
     name = _name_signal(-returncode) if returncode < 0 else None
     if name == "SIGKILL" and oom_killed:
-        what = "The kernel killed it: the memory of the host, or the limit of the container, does not suffice. "
-        return Verdict("oom", "host_memory", what + _SMALLER)
+        limit = read_memory_limit()
+        where = "the memory of the host"
+        if limit is not None:
+            where = "the limit of %.1f GiB, or the host's memory," % (limit / 2.0**30)
+        return Verdict("oom", "host_memory", "The kernel killed it: %s does not suffice. %s" % (where, _SMALLER))
     if name in ("SIGABRT", "SIGSEGV", None) and _OUT_OF_MEMORY.search(output):
         return Verdict("oom", "host_memory", "The memory of the host does not suffice. " + _SMALLER)
     if name is None:

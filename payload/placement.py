@@ -148,7 +148,10 @@ def _name_cpus(count: int) -> str:
 
 def _explain_missing_gpu(tf: Any) -> str:
     if not tf.test.is_built_with_gpu_support():
-        return "The cell asks for a GPU, and this TensorFlow is built for CPUs only: use an image with GPU support."
+        return (
+            "The cell asks for a GPU, and this TensorFlow is built for CPUs only: use an image, or another TensorFlow, "
+            "with GPU support."
+        )
     return (
         "The cell asks for a GPU, and TensorFlow sees none: run nvidia-smi on the host, check that the container gets "
         "the GPU (--gpus) and that the driver is new enough for the image; the output's end says which library failed."

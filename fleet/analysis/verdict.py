@@ -6,8 +6,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from fleet.errors import ExitCode
+from fleet.model.facts import HostFacts
 from fleet.model.plan import HostPlan, Plan
-from fleet.model.result import CellResult, CellStatus, HostOutcome, HostStatus
+from fleet.model.result import WITHOUT_GPU, CellResult, CellStatus, HostOutcome, HostStatus
 
 NO_OUTCOME = "no_outcome"
 """Stands where a status would, for a planned host of which nothing is recorded."""
@@ -126,7 +127,7 @@ def _find_failed_cells(host: HostPlan, outcome: HostOutcome) -> Iterator[Failure
         if cell is None:
             yield _miss_cell(host.alias, planned.id, CellStatus.LOST, "No document of this cell came back.")
         elif cell.failed:
-            yield _fail_cell(host.alias, cell)
+            yield _fail_cell(host.alias, cell, outcome.facts)
         elif cell.status is CellStatus.OK and not is_measured(cell):
             yield _miss_cell(host.alias, planned.id, CellStatus.INVALID, "Its document says ok and has no value.")
 
@@ -143,15 +144,19 @@ def _fail_host(outcome: HostOutcome) -> Failure:
     )
 
 
-def _fail_cell(alias: str, cell: CellResult) -> Failure:
-    printed = f"What it printed: `log_tail` in hosts/HOST/cells/{cell.index:03d}.json of the run's directory."
+def _fail_cell(alias: str, cell: CellResult, facts: HostFacts | None) -> Failure:
+    hints = []
+    if cell.reason in WITHOUT_GPU and facts and not facts.gpus and not facts.driver:
+        hints.append("For a host without GPUs set fleet_devices: cpu.")
+    if cell.log_tail:
+        hints.append(f"What it printed: `log_tail` in hosts/HOST/cells/{cell.index:03d}.json of the run's directory.")
     return Failure(
         alias=alias,
         status=cell.status.value,
         stage=cell.stage,
         reason=cell.reason or "",
         message=cell.message or "",
-        hint=printed if cell.log_tail else "",
+        hint=" ".join(hints),
         cell_id=cell.cell_id,
     )
 

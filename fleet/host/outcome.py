@@ -62,6 +62,8 @@ def build_outcome(
         job_s=_read_duration(record),
         facts=facts,
         software=_read_software(expected.plan, system, files),
+        cpus_usable=system.cpus_usable if system else None,
+        memory_limit_bytes=system.memory_limit_bytes if system else None,
         cells=cells,
     )
 

@@ -275,6 +275,7 @@ class SystemResult(Record):
     cpus_usable: int | None = None
     """Logical processors the container may use (affinity and cgroup quota)."""
     memory_limit_bytes: int | None = None
+    """The lowest of the control groups around the payload; None: there is none."""
 
     model_config = ConfigDict(populate_by_name=True, serialize_by_alias=True)
 
@@ -299,6 +300,9 @@ class HostOutcome(Record):
     """How long the job ran on the host, by the host's clock."""
     facts: HostFacts | None = None
     software: Software | None = None
+    cpus_usable: int | None = None
+    """As in `SystemResult`, and so is the next."""
+    memory_limit_bytes: int | None = None
     cells: tuple[CellResult, ...] = ()
     """One for every planned cell when the job was started; `lost` stands for documents that did not come."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from fleet.model.facts import HostFacts
 from fleet.model.result import CellStatus, HostOutcome, HostStatus
 from fleet.report.view_model import Matrix
 from fleet.report.wording import (
@@ -35,6 +36,7 @@ def find_notes(run: StoredRun, matrices: tuple[Matrix, ...]) -> Iterator[str]:
         lambda outcome: make_line(outcome.facts.driver, 40) if outcome.facts else "",
         "numbers compare the driver too",
     )
+    yield from _note_limits(run)
     yield from _note_unsupported(run)
     yield from _note_unsteady(run, matrices)
     yield from _note_clocks(run)
@@ -78,6 +80,26 @@ def _note_same_machine(run: StoredRun) -> Iterator[str]:
     for names in machines.values():
         if len(names) > 1:
             yield f"{join_names(names)} have one machine-id: the same machine under several names, or cloned disks."
+
+
+def _note_limits(run: StoredRun) -> Iterator[str]:
+    found = _group(run, _describe_limits)
+    if found:
+        parts = [f"{limits} on {join_names(names, 4)}" for limits, names in found.items()]
+        yield f"Less than the machine was to be used (fleet_runtime_args, control groups): {'; '.join(parts)}."
+
+
+def _describe_limits(outcome: HostOutcome) -> str:
+    """What the payload was kept from, e.g. `1 of 2 logical processors, 3.0 of 23.5 GiB memory`; empty for nothing."""
+    facts = outcome.facts or HostFacts()
+    cpus, threads = outcome.cpus_usable, facts.cpu.threads
+    limit, memory = outcome.memory_limit_bytes, facts.memory_bytes
+    parts = []
+    if cpus is not None and threads is not None and cpus < threads:
+        parts.append(f"{cpus} of {threads} logical processors")
+    if limit is not None and memory is not None and limit < memory:
+        parts.append(f"{limit / 2**30:,.1f} of {memory / 2**30:,.1f} GiB memory")
+    return ", ".join(parts)
 
 
 def _note_unsupported(run: StoredRun) -> Iterator[str]:

@@ -7,7 +7,7 @@ import pytest
 from fleet.analysis.verdict import NO_OUTCOME, judge
 from fleet.errors import ExitCode
 from fleet.model.result import CellStatus, HostOutcome, HostStatus, Stage
-from tests.run_builder import Ending, make_cells, make_outcome, make_plan
+from tests.run_builder import Ending, make_cells, make_facts, make_outcome, make_plan
 
 CELLS = make_cells("gpu", 3)
 OK = Ending()
@@ -67,6 +67,14 @@ def test_a_cell_that_failed_says_where_its_output_is() -> None:
     told = outcome.model_copy(update={"cells": (outcome.cells[0], talked, outcome.cells[2])})
     (failure,) = judge(plan, {"h0": told}).failures
     assert "`log_tail` in hosts/HOST/cells/001.json " in failure.hint
+
+
+def test_a_missing_gpu_of_a_host_that_shows_none_may_be_the_inventorys_mistake() -> None:
+    plan = make_plan({"h0": CELLS})
+    for gpu, said in (("", "For a host without GPUs set fleet_devices: cpu."), ("NVIDIA A100", "")):
+        ending = Ending(status=HostStatus.PARTIAL, words={1: (CellStatus.UNSUPPORTED, "no_gpu")}, facts=make_facts(gpu))
+        (failure,) = judge(plan, {"h0": make_outcome(plan.hosts[0], plan, ending)}).failures
+        assert failure.hint == said
 
 
 def test_a_missing_document_is_never_passed_over() -> None:

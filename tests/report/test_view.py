@@ -145,6 +145,18 @@ def test_notes_tell_what_differs_between_hosts(tmp_path: Path) -> None:
     assert notes[3] == "Suite quick has no cells for d."
 
 
+def test_hosts_that_may_use_a_part_of_their_machine_are_named(tmp_path: Path) -> None:
+    plan = make_plan(dict.fromkeys(["a", "b", "c"], CELLS))
+    run = store_run(tmp_path, plan, dict.fromkeys(["a", "b", "c"], Ending()))
+    # The machine has 128 logical processors and 251.4 GiB.
+    for alias, cpus, limit in (("a", 128, None), ("b", 2, 3 << 30), ("c", 128, 300 << 30)):
+        file = run.path / "hosts" / alias / "host.json"
+        document = json.loads(file.read_text()) | {"cpus_usable": cpus, "memory_limit_bytes": limit}
+        file.write_text(json.dumps(document))
+    (note,) = (note for note in build_view(Store(tmp_path).load()).notes if note.startswith("Less than"))
+    assert note.endswith(": 2 of 128 logical processors, 3.0 of 251.4 GiB memory on b.")
+
+
 def test_what_machines_lack_is_told_once_with_what_to_do(tmp_path: Path) -> None:
     plan = make_plan({"a": make_cells("gpu"), "b": make_cells("gpu"), "c": make_cells("gpu")})
     lacking = Ending(words={0: (CellStatus.UNSUPPORTED, "no_bf16"), 1: (CellStatus.UNSUPPORTED, "no_bf16")})

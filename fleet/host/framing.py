@@ -10,7 +10,7 @@ from importlib.resources import files
 
 from fleet.errors import ContactLost
 from fleet.model.text import make_inert
-from fleet.transport.base import Completed, Transport
+from fleet.transport.base import Completed, Reader, Transport
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,13 @@ class Shell:
     transport: Transport
 
     def run(
-        self, script: str, arguments: Sequence[str], *, timeout_s: float, stdin: bytes = b"", limit_bytes: int = 1 << 20
+        self,
+        script: str,
+        arguments: Sequence[str],
+        *,
+        timeout_s: float,
+        stdin: bytes | Reader = b"",
+        limit_bytes: int = 1 << 20,
     ) -> tuple[str, Completed]:
         """Run `scripts/<script>.sh NONCE ARGUMENTS…`; the nonce, and what it printed.
 
@@ -50,7 +56,7 @@ class Shell:
         return nonce, self.transport.run(argv, stdin=stdin, timeout_s=timeout_s, limit_bytes=limit_bytes)
 
     def read(
-        self, script: str, arguments: Sequence[str], *, stage: str, timeout_s: float, stdin: bytes = b""
+        self, script: str, arguments: Sequence[str], *, stage: str, timeout_s: float, stdin: bytes | Reader = b""
     ) -> tuple[bytes, tuple[Section, ...]]:
         """As `run`; the bytes printed, and the sections in them.
 

@@ -37,6 +37,14 @@ class Route:
         return self.address + key + (f" via {', '.join(self.jumps)}" if self.jumps else "")
 
 
+class Reader(Protocol):
+    """Bytes that are read as they are wanted: an open file, or what passes for one."""
+
+    def read(self, most: int, /) -> bytes:
+        """The next bytes, at most so many; none at the end."""
+        ...
+
+
 class Transport(Protocol):
     """One host. Connects on the first `run`, and again after contact was lost.
 
@@ -54,13 +62,14 @@ class Transport(Protocol):
         ...
 
     def run(
-        self, argv: Sequence[str], *, stdin: bytes = b"", timeout_s: float, limit_bytes: int = 1 << 20
+        self, argv: Sequence[str], *, stdin: bytes | Reader = b"", timeout_s: float, limit_bytes: int = 1 << 20
     ) -> Completed:
         """Run one command to its end.
 
         Args:
             argv: the program and its arguments; quoting is the transport's business.
-            stdin: all that the command can read; it always ends.
+            stdin: all that the command can read; it always ends. A reader is read in small parts, as the command takes
+                them.
             timeout_s: for everything: connecting, the command, its output.
             limit_bytes: the most kept of stdout (and of stderr); what comes after is read and dropped.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import os
 import selectors
 import signal
@@ -13,7 +14,7 @@ from pathlib import Path
 from typing import IO
 
 from fleet.errors import ContactLost
-from fleet.transport.base import Completed, Route
+from fleet.transport.base import Completed, Reader, Route
 from fleet.transport.capture import Capture
 from fleet.transport.deadline import Deadline
 from fleet.transport.faults import Place, contact_lost
@@ -40,7 +41,7 @@ class LocalTransport:
         return ()
 
     def run(
-        self, argv: Sequence[str], *, stdin: bytes = b"", timeout_s: float, limit_bytes: int = 1 << 20
+        self, argv: Sequence[str], *, stdin: bytes | Reader = b"", timeout_s: float, limit_bytes: int = 1 << 20
     ) -> Completed:
         """See `Transport.run`. A program that cannot be started ends with 127 or 126, as in a shell."""
         deadline = Deadline(timeout_s)
@@ -51,7 +52,8 @@ class LocalTransport:
             return Completed(status, b"", f"{argv[0]}: {error}\n".encode("utf-8", "replace")[:limit_bytes])
         stdout, stderr = Capture(limit_bytes), Capture(limit_bytes)
         try:
-            if not _follow(process, stdin, (stdout, stderr), deadline):
+            feed = io.BytesIO(stdin) if isinstance(stdin, bytes) else stdin
+            if not _follow(process, feed, (stdout, stderr), deadline):
                 raise self._lost("timeout", f"The command on this machine did not end within {timeout_s:g} s.")
         finally:
             _end(process)
@@ -80,11 +82,11 @@ def _start(argv: Sequence[str]) -> subprocess.Popen[bytes]:
 
 
 def _follow(
-    process: subprocess.Popen[bytes], stdin: bytes, captures: tuple[Capture, Capture], deadline: Deadline
+    process: subprocess.Popen[bytes], feed: Reader, captures: tuple[Capture, Capture], deadline: Deadline
 ) -> bool:
     """Feed the process and gather its output, until both have ended; False when the time ran out before."""
     assert process.stdin and process.stdout and process.stderr
-    feed = memoryview(stdin)
+    chunk = b""
     last_byte = time.monotonic()
     with selectors.DefaultSelector() as selector:
         for stream, capture in zip((process.stdout, process.stderr), captures, strict=True):
@@ -101,23 +103,24 @@ def _follow(
             for key, events in selector.select(wait):
                 last_byte = time.monotonic()
                 if events & selectors.EVENT_WRITE:
-                    feed = _write(process.stdin, feed, selector)
+                    chunk = _write(process.stdin, chunk or feed.read(_CHUNK_BYTES), selector)
                 else:
                     _read(key, selector)
     return _wait(process, deadline)
 
 
-def _write(stream: IO[bytes], feed: memoryview, selector: selectors.BaseSelector) -> memoryview:
+def _write(stream: IO[bytes], chunk: bytes, selector: selectors.BaseSelector) -> bytes:
+    """Write what fits of the chunk, and return the rest; an empty one is the end."""
     try:
-        feed = feed[os.write(stream.fileno(), feed[:_CHUNK_BYTES]) :] if len(feed) else feed
+        if chunk:
+            return chunk[os.write(stream.fileno(), chunk) :]
     except BlockingIOError:
-        return feed
+        return chunk
     except BrokenPipeError:
-        feed = feed[:0]
-    if not len(feed):
-        selector.unregister(stream)
-        stream.close()
-    return feed
+        pass
+    selector.unregister(stream)
+    stream.close()
+    return b""
 
 
 def _read(key: selectors.SelectorKey, selector: selectors.BaseSelector) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import secrets
 import select
 import threading
@@ -14,7 +15,7 @@ import paramiko
 
 from fleet.errors import ContactLost, HostError
 from fleet.model.inventory import Connection
-from fleet.transport.base import Completed, Route, quote_command
+from fleet.transport.base import Completed, Reader, Route, quote_command
 from fleet.transport.capture import Capture
 from fleet.transport.deadline import Deadline
 from fleet.transport.faults import Place, contact_lost, unreachable
@@ -24,7 +25,9 @@ from fleet.transport.ssh_config import Endpoint, resolve_endpoint
 DRAIN_LIMIT_S = 5.0
 """How long after its end a command's output may stay open (held by a child in the background) without a byte."""
 
-_CHUNK_BYTES = 1 << 15
+_CHUNK_BYTES = (1 << 15) - 64
+"""The most that paramiko puts into one packet."""
+
 _WINDOW_POLL_S = 0.005
 _STATUS_POLL_S = 1.0
 _GRACE_S = 0.5
@@ -75,14 +78,15 @@ class SshTransport:
         )
 
     def run(
-        self, argv: Sequence[str], *, stdin: bytes = b"", timeout_s: float, limit_bytes: int = 1 << 20
+        self, argv: Sequence[str], *, stdin: bytes | Reader = b"", timeout_s: float, limit_bytes: int = 1 << 20
     ) -> Completed:
         """See `Transport.run`. Output of the login shell's start files is not part of the result."""
         deadline = Deadline(timeout_s)
         mark = secrets.token_hex(12)
         line = quote_command(["/bin/sh", "-c", _ANNOUNCE, "sh", mark, *argv])
         channel = self._open_channel(deadline)
-        work = _Command(channel, stdin, Capture(limit_bytes, mark.encode()), Capture(limit_bytes, mark.encode()))
+        feed = io.BytesIO(stdin) if isinstance(stdin, bytes) else stdin
+        work = _Command(channel, feed, Capture(limit_bytes, mark.encode()), Capture(limit_bytes, mark.encode()))
         with self._translated(deadline), self._watched(deadline):
             try:
                 channel.exec_command(line)
@@ -186,9 +190,13 @@ class _Command:
     """One command on its channel: feeds it and gathers what it prints."""
 
     channel: paramiko.Channel
-    stdin: bytes
+    stdin: Reader
     stdout: Capture
     stderr: Capture
+    _chunk: bytes = b""
+    """Read of stdin, and not taken yet."""
+    _fed: bool = False
+    """The command's standard input is closed."""
 
     def follow(self, deadline: Deadline) -> bool:
         """Until the command has ended and its output is read; False when the time ran out before."""
@@ -196,11 +204,9 @@ class _Command:
         ready = select.poll()
         ready.register(channel.fileno(), select.POLLIN)
         channel.settimeout(deadline.left() + _GRACE_S)
-        feed = memoryview(self.stdin)
-        closed_in = False
         last_byte = time.monotonic()
         while not deadline.passed:
-            feed, closed_in = self._feed(feed, closed_in)
+            self._feed()
             if self._drain():
                 last_byte = time.monotonic()
                 continue
@@ -208,26 +214,35 @@ class _Command:
                 return self._await_status(deadline)
             if channel.exit_status_ready() and time.monotonic() - last_byte > DRAIN_LIMIT_S:
                 return True
-            if len(feed) and channel.send_ready():
+            if not self._fed:
+                self._await_window()
                 continue
             # An exit status alone does not make the channel readable: look for it now and then.
-            wait = _WINDOW_POLL_S if len(feed) else _STATUS_POLL_S
-            ready.poll(min(wait, deadline.left()) * 1000)
+            ready.poll(min(_STATUS_POLL_S, deadline.left()) * 1000)
         return False
 
-    def _feed(self, feed: memoryview, closed_in: bool) -> tuple[memoryview, bool]:
+    def _feed(self) -> None:
         channel = self.channel
-        if len(feed) and channel.send_ready() and not channel.closed:
-            try:
-                feed = feed[channel.send(feed[:_CHUNK_BYTES].tobytes()) :]
-            except OSError:
-                # The command has closed its standard input, or has ended: what it did not want is not missed.
-                feed = feed[:0]
-        if not len(feed) and not closed_in:
-            with contextlib.suppress(OSError):
-                channel.shutdown_write()
-            closed_in = True
-        return feed, closed_in
+        if self._fed or channel.closed:
+            return
+        self._chunk = self._chunk or self.stdin.read(_CHUNK_BYTES)
+        if self._chunk and not channel.send_ready():
+            return
+        try:
+            if self._chunk:
+                self._chunk = self._chunk[channel.send(self._chunk) :]
+                return
+            channel.shutdown_write()
+        except OSError:
+            # The command has closed its standard input, or has ended: what it did not want is not missed.
+            pass
+        self._fed = True
+
+    def _await_window(self) -> None:
+        """Until the command takes more, which nothing else tells; not for long, for it may print and wait for us."""
+        with self.channel.lock:
+            if self.channel.out_window_size == 0 and not self.channel.closed:
+                self.channel.out_buffer_cv.wait(_WINDOW_POLL_S)
 
     def _drain(self) -> bool:
         """Read what is there; whether there was anything."""

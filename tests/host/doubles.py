@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from fleet.errors import ContactLost
-from fleet.transport.base import Completed, Route
+from fleet.transport.base import Completed, Reader, Route
 
 
 class _Double:
@@ -24,11 +24,11 @@ class HostileHost(_Double):
     def __init__(self, *answers: bytes, exit_status: int = 0, stderr: bytes = b"", truncated: bool = False) -> None:
         self._answers = list(answers)
         self._completed = (exit_status, stderr, truncated)
-        self.sent: list[bytes] = []
+        self.sent: list[bytes | Reader] = []
         """What every script was given on stdin."""
 
     def run(
-        self, argv: Sequence[str], *, stdin: bytes = b"", timeout_s: float, limit_bytes: int = 1 << 20
+        self, argv: Sequence[str], *, stdin: bytes | Reader = b"", timeout_s: float, limit_bytes: int = 1 << 20
     ) -> Completed:
         status, stderr, truncated = self._completed
         self.sent.append(stdin)
@@ -43,7 +43,7 @@ class SilentHost(_Double):
         self._answers = answers
 
     def run(
-        self, argv: Sequence[str], *, stdin: bytes = b"", timeout_s: float, limit_bytes: int = 1 << 20
+        self, argv: Sequence[str], *, stdin: bytes | Reader = b"", timeout_s: float, limit_bytes: int = 1 << 20
     ) -> Completed:
         if self._answers is None:
             raise ContactLost("gpu01", "run", "timeout", "the connection broke")

@@ -20,7 +20,7 @@ from fleet.model.inventory import Connection, Settings
 from fleet.model.plan import HostPlan
 from fleet.model.suite import Rules
 from fleet.runtime.base import HostJob
-from fleet.transport.base import Completed, Route
+from fleet.transport.base import Completed, Reader, Route
 from fleet.transport.local import LocalTransport
 from tests.lab.engine import DOCKER_HOST, SOCKET
 
@@ -61,7 +61,7 @@ class Machine:
         self.tmp.chmod(0o1777)
 
     def run(
-        self, argv: Sequence[str], *, stdin: bytes = b"", timeout_s: float, limit_bytes: int = 1 << 20
+        self, argv: Sequence[str], *, stdin: bytes | Reader = b"", timeout_s: float, limit_bytes: int = 1 << 20
     ) -> Completed:
         shell = shutil.which(self.shell)
         assert shell is not None

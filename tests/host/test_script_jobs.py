@@ -17,7 +17,7 @@ from fleet.errors import Busy, HostError, PreflightFailed
 from fleet.host.framing import Shell
 from fleet.host.steps import cancel_job, clean_job, collect_job, poll_job, start_job
 from fleet.model.result import Stage
-from fleet.transport.base import Completed
+from fleet.transport.base import Completed, Reader
 from tests.host.script_machine import Machine, ScriptedJob, make_workdir, take_ground, wait_for
 
 pytestmark = pytest.mark.needs("root", "unshare", "setpriv", "flock")
@@ -32,7 +32,7 @@ class Eater(Machine):
     """A machine whose login shell reads what is meant for the command, as a .bashrc with `cat` in it does."""
 
     def run(
-        self, argv: Sequence[str], *, stdin: bytes = b"", timeout_s: float, limit_bytes: int = 1 << 20
+        self, argv: Sequence[str], *, stdin: bytes | Reader = b"", timeout_s: float, limit_bytes: int = 1 << 20
     ) -> Completed:
         return super().run(argv, timeout_s=timeout_s, limit_bytes=limit_bytes)
 

@@ -22,7 +22,7 @@ from fleet.model.inventory import Connection, Settings
 from fleet.model.plan import HostPlan
 from fleet.model.result import HostOutcome, Stage
 from fleet.model.suite import Rules
-from fleet.transport.base import Completed, Transport
+from fleet.transport.base import Completed, Reader, Transport
 from tests.run_builder import RUN_ID, make_cells
 
 QUICK = Patience(poll_min_s=0.1, poll_max_s=0.1, contact_s=1.0, cancel_s=1.0)
@@ -116,7 +116,7 @@ class Unreliable:
         return asked
 
     def run(
-        self, argv: Sequence[str], *, stdin: bytes = b"", timeout_s: float, limit_bytes: int = 1 << 20
+        self, argv: Sequence[str], *, stdin: bytes | Reader = b"", timeout_s: float, limit_bytes: int = 1 << 20
     ) -> Completed:
         if self.silent:
             raise ContactLost("here", "run", "timeout", "nothing came for 5 s")

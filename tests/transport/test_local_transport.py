@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import time
 from pathlib import Path
@@ -30,6 +31,7 @@ def test_megabytes_go_in_and_come_out() -> None:
     data = os.urandom(5_000_000)
     assert HERE.run(["cat"], stdin=data, timeout_s=20, limit_bytes=len(data)).stdout == data
     assert HERE.run(["true"], stdin=data, timeout_s=20).exit_status == 0
+    assert HERE.run(["cat"], stdin=io.BytesIO(data), timeout_s=20, limit_bytes=len(data)).stdout == data
 
 
 def test_limits_and_status() -> None:

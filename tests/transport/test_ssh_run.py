@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import os
 import time
 from collections.abc import Callable
@@ -93,6 +94,29 @@ def test_stdin_always_ends(sshd: Sshd, open_ssh: OpenTransport) -> None:
     assert transport.run(["cat"], timeout_s=10).stdout == b""
     # A command that does not read leaves the rest of a big standard input where it is.
     assert transport.run(["true"], stdin=bytes(8_000_000), timeout_s=10).exit_status == 0
+
+
+class Endless:
+    """Zeros without end, counted."""
+
+    def __init__(self) -> None:
+        self.taken = 0
+
+    def read(self, most: int, /) -> bytes:
+        self.taken += most
+        return bytes(most)
+
+
+def test_a_reader_is_read_as_far_as_the_command_takes_it(sshd: Sshd, open_ssh: OpenTransport) -> None:
+    transport = open_ssh(sshd.connection(), sshd.known_hosts)
+    data = os.urandom(5_000_000)
+    done = transport.run(["sha256sum"], stdin=io.BytesIO(data), timeout_s=30)
+    endless = Endless()
+    part = transport.run(["sh", "-c", "head -c 9000000 | wc -c"], stdin=endless, timeout_s=30)
+
+    assert done.stdout.split()[0].decode() == hashlib.sha256(data).hexdigest()
+    assert part.stdout.strip() == b"9000000"
+    assert 9_000_000 <= endless.taken < 20_000_000  # sshd's window is 2 MiB, its pipes hold less
 
 
 def test_our_own_stdin_is_left_alone(sshd: Sshd, open_ssh: OpenTransport) -> None:

@@ -71,6 +71,7 @@ def build_plan(
     models: Mapping[str, ModelInfo],
     request: RunRequest,
     past: Mapping[str, Past] | None = None,
+    only: Mapping[str, tuple[Cell, ...]] | None = None,
 ) -> Plan:
     """The plan that runs `suite` on `hosts`. Equal arguments give equal plans.
 
@@ -78,6 +79,7 @@ def build_plan(
 
     Args:
         past: by alias, the last run of the hosts that were measured before; for the estimate only.
+        only: by alias, which of the suite's cells a host gets; None: all hosts get all for their kind of device.
 
     Raises:
         SelectionError: no hosts, or no cells for any of them.
@@ -85,7 +87,13 @@ def build_plan(
     now = request.now.astimezone(UTC)
     run_id = f"{now:%Y%m%dT%H%M%SZ}-{request.token}"
     planned = tuple(
-        _plan_host(host, f"{run_id}-{n:03d}", suite, models, (past or {}).get(host.alias))
+        _plan_host(
+            host,
+            f"{run_id}-{n:03d}",
+            suite if only is None else suite.model_copy(update={"cells": only.get(host.alias, ())}),
+            models,
+            (past or {}).get(host.alias),
+        )
         for n, host in enumerate(hosts, start=1)
     )
     if not any(host.cells for host in planned):

@@ -9,6 +9,7 @@ from fleet.errors import ExitCode
 from fleet.model.facts import HostFacts
 from fleet.model.plan import HostPlan, Plan
 from fleet.model.result import WITHOUT_GPU, CellResult, CellStatus, HostOutcome, HostStatus
+from fleet.model.suite import Cell
 
 NO_OUTCOME = "no_outcome"
 """Stands where a status would, for a planned host of which nothing is recorded."""
@@ -53,7 +54,9 @@ def judge(plan: Plan, outcomes: Mapping[str, HostOutcome], interrupted: bool = F
     failure. The exit code is the first that applies of: interrupted, nothing was measured, a host or a cell failed,
     a host is out of reach, ok.
     """
-    failures = tuple(failure for host in plan.hosts for failure in _find_failures(host, outcomes.get(host.alias)))
+    failures = tuple(
+        failure for host in plan.hosts for failure in _find_failures(plan.run_id, host, outcomes.get(host.alias))
+    )
     found = [outcomes[host.alias] for host in plan.hosts if host.alias in outcomes]
     cells_ok = sum(_count_ok(host, outcomes.get(host.alias)) for host in plan.hosts)
     return Verdict(
@@ -66,6 +69,22 @@ def judge(plan: Plan, outcomes: Mapping[str, HostOutcome], interrupted: bool = F
         interrupted=interrupted,
         exit_code=_choose_exit_code(interrupted, cells_ok, failures),
     )
+
+
+def list_failed_cells(plan: Plan, outcomes: Mapping[str, HostOutcome]) -> dict[str, tuple[Cell, ...]]:
+    """By alias, what is to be measured again: cells that failed, and all without a value of hosts that did."""
+    again: dict[str, set[str]] = {}
+    for host in plan.hosts:
+        outcome = outcomes.get(host.alias)
+        measured = {cell.cell_id for cell in outcome.cells if is_measured(cell)} if outcome else set()
+        for failure in _find_failures(plan.run_id, host, outcome):
+            ids = {cell.id for cell in host.cells} - measured if failure.cell_id is None else {failure.cell_id}
+            again.setdefault(host.alias, set()).update(ids)
+    return {
+        host.alias: tuple(cell for cell in host.cells if cell.id in again[host.alias])
+        for host in plan.hosts
+        if again.get(host.alias)
+    }
 
 
 def is_measured(cell: CellResult) -> bool:
@@ -92,7 +111,7 @@ def _has_nothing_to_do(host: HostPlan, outcome: HostOutcome | None) -> bool:
     return outcome is not None and outcome.status is HostStatus.SKIPPED and not host.cells
 
 
-def _find_failures(host: HostPlan, outcome: HostOutcome | None) -> Iterator[Failure]:
+def _find_failures(run_id: str, host: HostPlan, outcome: HostOutcome | None) -> Iterator[Failure]:
     if outcome is None:
         yield Failure(
             alias=host.alias,
@@ -100,7 +119,7 @@ def _find_failures(host: HostPlan, outcome: HostOutcome | None) -> Iterator[Fail
             stage="",
             reason=NO_OUTCOME,
             message="No outcome was recorded: the run ended before this host did.",
-            hint=f"What it measured may still be there, in {host.settings.workdir}/jobs/{host.job_id}; run it again.",
+            hint=f"What it measured may still be there: fleet resume {run_id}",
         )
         return
     if _has_nothing_to_do(host, outcome):

@@ -57,12 +57,51 @@ Reports = Annotated[
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
 
+Wave = Annotated[
+    int, typer.Option("--wave", min=0, help="At most so many hosts measure at the same time; 0: all of them.")
+]
+Deadline = Annotated[
+    str | None,
+    typer.Option("--deadline", metavar="TIME", help="End everything after so long, e.g. 6h.", show_default=False),
+]
+MaxFail = Annotated[
+    str | None,
+    typer.Option(
+        "--max-fail", metavar="N|P%", help="Begin no more hosts when more than this have failed.", show_default=False
+    ),
+]
+Poll = Annotated[str, typer.Option("--poll", metavar="TIME", help="Between two looks at a job, at most.")]
+OneRun = Annotated[
+    str,
+    typer.Argument(metavar="RUN", help="A run's id, its beginning, or its directory.", autocompletion=complete_run),
+]
+OpenRun = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="RUN",
+        help="A run's id, its beginning, or its directory.",
+        show_default="the newest that is not complete",
+        autocompletion=complete_run,
+    ),
+]
+
 REPORTS = Path("reports")
+POLL = "10s"
 
 
 @app.command()
 def run(
-    inventory: Inventory,
+    inventory: Annotated[
+        Path | None,
+        typer.Option(
+            "--inventory",
+            "-i",
+            help="Ansible inventory in YAML.",
+            envvar="FLEET_INVENTORY",
+            show_default="as in the run of --retry-failed",
+            readable=False,
+        ),
+    ] = None,
     suite: Annotated[
         str | None,
         typer.Option(
@@ -97,14 +136,28 @@ def run(
         str | None,
         typer.Option(help="How many GPUs take part; all: all there are.", metavar="N,…", show_default="1"),
     ] = None,
+    retry_failed: Annotated[
+        str | None,
+        typer.Option(
+            help="Measure again what failed in this run.",
+            metavar="RUN",
+            show_default=False,
+            autocompletion=complete_run,
+        ),
+    ] = None,
     limit: Limit = None,
     forks: Forks = 32,
+    wave: Wave = 0,
+    deadline: Deadline = None,
+    max_fail: MaxFail = None,
+    poll: Poll = POLL,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be done; connect to nothing.")] = False,
     json: Json = False,
     reports: Reports = REPORTS,
 ) -> None:
     """Measure every host in parallel, then print the report."""
     from fleet.cli.run import RunOptions, choose_work, run_suite
+    from fleet.cli.values import LimitOptions
 
     cells = {
         "models": models,
@@ -113,8 +166,55 @@ def run(
         "batch_sizes": batch_sizes,
         "devices": devices,
     }
-    work = choose_work(suite, {name: values for name, values in cells.items() if values is not None})
-    raise typer.Exit(run_suite(RunOptions(inventory, work, limit, forks, dry_run, json, reports)))
+    work = choose_work(suite, {name: values for name, values in cells.items() if values is not None}, retry_failed)
+    limits = LimitOptions(wave, deadline, max_fail, poll)
+    raise typer.Exit(run_suite(RunOptions(inventory, work, limit, forks, dry_run, json, reports, limits)))
+
+
+@app.command()
+def resume(
+    run_id: OpenRun = None,
+    wave: Wave = 0,
+    deadline: Deadline = None,
+    max_fail: MaxFail = None,
+    poll: Poll = POLL,
+    json: Json = False,
+    reports: Reports = REPORTS,
+) -> None:
+    """Take up a run after Ctrl-C, a crash or a lost network: collect what has finished, start what never was."""
+    from fleet.cli.resume import resume_run
+    from fleet.cli.values import LimitOptions
+
+    limits = LimitOptions(wave, deadline, max_fail, poll)
+    raise typer.Exit(resume_run(reports, run_id, limits, as_json=json))
+
+
+@app.command()
+def status(
+    run_id: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="RUN",
+            help="A run's id, its beginning, or its directory.",
+            show_default="the newest",
+            autocompletion=complete_run,
+        ),
+    ] = None,
+    json: Json = False,
+    reports: Reports = REPORTS,
+) -> None:
+    """Show what every host of a run is doing now, whether or not the fleet that began it is still there."""
+    from fleet.cli.status import show_status
+
+    show_status(reports, run_id, as_json=json)
+
+
+@app.command()
+def cancel(run_id: OneRun, json: Json = False, reports: Reports = REPORTS) -> None:
+    """End a run on every host, collect what it has measured, and leave nothing there."""
+    from fleet.cli.resume import cancel_run
+
+    raise typer.Exit(cancel_run(reports, run_id, as_json=json))
 
 
 @app.command()

@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 import logging
-import signal
 import socket
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from types import FrameType
 
-from fleet.bundle import Bundle
+from fleet.cli.interruption import SECOND_THOUGHT_S, answer_signals, call_later
 from fleet.cli.recorder import Recorder
 from fleet.cli.select import name_inventory
 from fleet.errors import StoreError
 from fleet.fanout import Fanout
+from fleet.host.follow import Patience
 from fleet.host.job import Job
 from fleet.host.steps import Task
 from fleet.model.event import Event, HostFinished
+from fleet.model.left import JobLeft
 from fleet.model.plan import HostPlan, Plan
-from fleet.model.result import HostOutcome
+from fleet.model.result import HostOutcome, HostStatus, Stage
 from fleet.plan import skip_host
 from fleet.progress import Progress
 from fleet.report.wording import count_things, join_names
@@ -29,7 +29,36 @@ from fleet.store.writer import RunWriter
 from fleet.transport.open import open_transport
 from fleet.transport.ssh_tokens import local_user
 
+CANCEL_LOOK_S = 1.0
+
 log = logging.getLogger("fleet")
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How this controller's part of a run is held in bounds."""
+
+    wave: int = 0
+    """At most so many hosts measure at the same time; 0: all."""
+    deadline_s: float = 0
+    """After so long everything is cancelled; 0: never."""
+    max_fail: int | None = None
+    """When more hosts than this have failed, no more are begun."""
+    poll_s: float = Patience.poll_max_s
+    """Between two looks at a job, at most."""
+
+
+@dataclass(frozen=True)
+class Work:
+    """A run to be carried out, from its beginning or from where it was left."""
+
+    plan: Plan
+    payload: bytes
+    limits: Limits
+    left: Mapping[str, JobLeft]
+    """By alias, what an earlier controller left."""
+    outcomes: Mapping[str, HostOutcome]
+    """Of the hosts that have theirs already."""
 
 
 @dataclass(frozen=True)
@@ -44,93 +73,144 @@ class Measured:
 
 
 def measure_hosts(
-    plan: Plan, bundle: Bundle, writer: RunWriter, progress: Progress, say: Callable[[str], None]
+    work: Work, writer: RunWriter, progress: Progress, say: Callable[[str], None], *, cancel: bool = False
 ) -> Measured:
     """Take every planned host to its one outcome, stored as it arrives.
 
-    `say` shows a sentence to whoever waits; it may be called from any thread.
+    Args:
+        say: shows a sentence to whoever waits; it may be called from any thread.
+        cancel: begin nothing, and end what was begun.
 
     Raises:
-        KeyboardInterrupt: somebody interrupted twice. What was left running has been said.
+        KeyboardInterrupt: somebody insisted. What was left running has been said.
     """
-    cancelled, interrupted = threading.Event(), threading.Event()
-    who = f"{local_user()}@{socket.gethostname()}"
+    return _Session(work, writer, progress, say).measure(cancel)
 
-    def make_job(host: HostPlan) -> Job:
-        holder = f"{who} (fleet run {plan.run_id}, as {host.alias})"
-        task = Task(host, plan.run_id, plan.rules, bundle.data, bundle.sha256, holder)
-        return Job(task, open_transport(host.alias, host.connection), recorder.keep, cancelled.is_set)
 
-    def cancel(why: str) -> None:
-        fanout.cancel()
-        words = f"{why}cancelling on {count_things(recorder.hosts_left, 'host')}; Ctrl-C again leaves at once"
+class _Session:
+    """One controller's work on one run."""
+
+    def __init__(self, work: Work, writer: RunWriter, progress: Progress, say: Callable[[str], None]) -> None:
+        self._work = work
+        self._writer = writer
+        self._progress = progress
+        self._say_now = say
+        self._cancelled = threading.Event()
+        self._interrupted = self._overdue = False
+        self._recorder = Recorder(writer, lambda: self._cancel("the results cannot be kept: "), work.outcomes)
+        jobs = (self._make_job(host).run() for host in work.plan.hosts if self._recorder.is_open(host.alias))
+        self._fanout: Fanout[Event] = Fanout(jobs, work.plan.forks, self._cancelled, work.limits.wave)
+        self._leaving: threading.Timer | None = None
+        self._ended = threading.Event()
+
+    def measure(self, cancel: bool) -> Measured:
+        for alias, outcome in self._work.outcomes.items():
+            self._progress.show(HostFinished(alias=alias, outcome=outcome))
+        with _log_to(self._writer):
+            for host in self._work.plan.hosts:
+                if not host.cells and host.alias not in self._work.outcomes:
+                    self._tell(HostFinished(alias=host.alias, outcome=skip_host(host, self._work.plan.suite)))
+            if cancel:
+                self._interrupt()
+            threading.Thread(target=self._watch_for_cancel, daemon=True).start()
+            deadline_s = self._work.limits.deadline_s
+            timer = call_later(deadline_s, self._end_time) if deadline_s else None
+            try:
+                with answer_signals(self._leave, self._interrupt):
+                    for event in self._fanout.run():
+                        self._tell(event)
+                        self._judge_failures()
+            except KeyboardInterrupt:
+                self._say_now(self._describe_stay("left at once"))
+                raise
+            finally:
+                self._ended.set()
+                if timer:
+                    timer.cancel()
+            if self._leaving is None or self._cancelled.is_set():
+                self._skip_the_rest()
+        return Measured(self._recorder.outcomes, self._interrupted, self._recorder.trouble)
+
+    def _make_job(self, host: HostPlan) -> Job:
+        plan = self._work.plan
+        holder = f"{local_user()}@{socket.gethostname()} (fleet run {plan.run_id}, as {host.alias})"
+        task = Task(host, plan.run_id, plan.rules, self._work.payload, plan.payload_sha256, holder)
+        patience = Patience(poll_max_s=self._work.limits.poll_s)
+        transport = open_transport(host.alias, host.connection)
+        left = self._work.left.get(host.alias, JobLeft())
+        return Job(task, transport, self._recorder.keep, self._cancelled.is_set, patience, left)
+
+    def _watch_for_cancel(self) -> None:
+        """`fleet cancel` cannot send a signal: it may run on another machine, as somebody else."""
+        while not self._ended.wait(CANCEL_LOOK_S):
+            if self._writer.cancel_asked:
+                self._interrupt()
+                return
+
+    def _leave(self) -> None:
+        """Begin nothing more; a second thought later, leave what goes on to its hosts."""
+        self._interrupted = True
+        self._fanout.hold()
+        self._leaving = call_later(SECOND_THOUGHT_S, self._fanout.leave)
+        again = f"Ctrl-C again within {SECOND_THOUGHT_S:.0f} s ends it on the hosts."
+        self._say(f"{self._describe_stay('leaving')} {again}")
+
+    def _interrupt(self) -> None:
+        self._interrupted = True
+        self._cancel("")
+
+    def _end_time(self) -> None:
+        self._overdue = True
+        self._cancel("the time is up: ")
+
+    def _cancel(self, why: str) -> None:
+        if self._leaving:
+            self._leaving.cancel()
+        self._fanout.cancel()
+        self._say(f"{why}cancelling on {count_things(self._recorder.hosts_left, 'host')}; Ctrl-C again leaves at once")
+
+    def _say(self, words: str) -> None:
         # A handler interrupts whatever holds the display's lock; a thread of its own waits for it.
-        threading.Thread(target=say, args=(words,), daemon=True).start()
+        threading.Thread(target=self._say_now, args=(words,), daemon=True).start()
 
-    def interrupt() -> None:
-        interrupted.set()
-        cancel("")
+    def _describe_stay(self, how: str) -> str:
+        started = self._recorder.list_started()
+        goes_on = f"; what was started on {join_names(started)} goes on there" if started else ""
+        return f"{how}{goes_on}. Take it up again with: fleet resume {self._work.plan.run_id}."
 
-    recorder = Recorder(writer, lambda: cancel("the results cannot be kept: "))
-    fanout: Fanout[Event] = Fanout((make_job(host).run() for host in plan.hosts if host.cells), plan.forks, cancelled)
-    with _log_to(writer):
-        for host in plan.hosts:
-            if not host.cells:
-                _tell(HostFinished(alias=host.alias, outcome=skip_host(host, plan.suite)), recorder, progress)
-        try:
-            with _cancel_on_signal(interrupt):
-                for event in fanout.run():
-                    _tell(_name_inventory(event, plan.inventory), recorder, progress)
-        except KeyboardInterrupt:
-            _say_what_stays(recorder, say)
-            raise
-    return Measured(recorder.outcomes, interrupted.is_set(), recorder.trouble)
+    def _tell(self, event: Event) -> None:
+        if isinstance(event, HostFinished):
+            event = event.model_copy(update={"outcome": self._finish_outcome(event.outcome)})
+        self._recorder.record(event)
+        log.debug("%s", event)
+        self._progress.show(event)
 
+    def _finish_outcome(self, outcome: HostOutcome) -> HostOutcome:
+        changes = {"hint": name_inventory(outcome.hint, self._work.plan.inventory)}
+        if self._overdue and outcome.status is HostStatus.CANCELLED:
+            message = f"the time that --deadline gave the run was up; {outcome.message}".rstrip("; ")
+            changes |= {"status": HostStatus.TIMED_OUT, "reason": "run_deadline", "message": message}
+        return outcome.model_copy(update=changes)
 
-def _say_what_stays(recorder: Recorder, say: Callable[[str], None]) -> None:
-    started = recorder.list_started()
-    if started:
-        run_id = recorder.plan.run_id
-        say(
-            f"left at once; what was started on {join_names(started)} goes on there until it is done or its time is "
-            f"up, in jobs/{run_id}-… of fleet's work directory (containers fleet-{run_id}-…)"
-        )
+    def _judge_failures(self) -> None:
+        most, failed = self._work.limits.max_fail, self._recorder.count_failed()
+        if most is not None and failed > most:
+            self._fanout.drop()
 
-
-def _name_inventory(event: Event, inventory: str) -> Event:
-    if not isinstance(event, HostFinished):
-        return event
-    hint = name_inventory(event.outcome.hint, inventory)
-    return event.model_copy(update={"outcome": event.outcome.model_copy(update={"hint": hint})})
-
-
-def _tell(event: Event, recorder: Recorder, progress: Progress) -> None:
-    recorder.record(event)
-    log.debug("%s", event)
-    progress.show(event)
-
-
-@contextmanager
-def _cancel_on_signal(cancel: Callable[[], None]) -> Iterator[None]:
-    """The first SIGINT, SIGTERM or SIGHUP cancels; the second raises KeyboardInterrupt."""
-
-    def handle(number: int, _frame: FrameType | None) -> None:
-        for caught in before:
-            if before[caught] != signal.SIG_IGN:
-                signal.signal(caught, signal.default_int_handler)
-        log.warning("%s: cancelling", signal.Signals(number).name)
-        cancel()
-
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
-    for number in before:
-        # nohup and cron's children ignore SIGHUP: that is meant.
-        if before[number] != signal.SIG_IGN:
-            signal.signal(number, handle)
-    try:
-        yield
-    finally:
-        for number in before:
-            signal.signal(number, before[number])
+    def _skip_the_rest(self) -> None:
+        """Whoever has not begun, because too many had failed."""
+        for host in self._work.plan.hosts:
+            if host.alias not in self._recorder.outcomes:
+                outcome = HostOutcome(
+                    alias=host.alias,
+                    job_id=host.job_id,
+                    status=HostStatus.SKIPPED,
+                    stage=Stage.CONNECT,
+                    reason="max_fail",
+                    message=f"not begun: more than {self._work.limits.max_fail} hosts had failed",
+                    hint="Mend those, or raise --max-fail.",
+                )
+                self._tell(HostFinished(alias=host.alias, outcome=outcome))
 
 
 @contextmanager

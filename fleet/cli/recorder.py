@@ -8,10 +8,11 @@ from collections.abc import Callable, Mapping
 from fleet.errors import StoreError
 from fleet.model.event import Event, HostFinished, HostStage
 from fleet.model.plan import Plan
-from fleet.model.result import HostOutcome, Stage
+from fleet.model.result import HostOutcome, HostStatus, Stage
 from fleet.store.writer import RunWriter
 
 _BEFORE_START = {Stage.CONNECT, Stage.PROBE}
+_GOOD = {HostStatus.OK, HostStatus.SKIPPED}
 
 
 class Recorder:
@@ -20,16 +21,19 @@ class Recorder:
     Args:
         writer: of the run's directory.
         give_up: called once, when something cannot be written: nothing more should be measured that cannot be kept.
+        outcomes: what is recorded already.
     """
 
-    def __init__(self, writer: RunWriter, give_up: Callable[[], None]) -> None:
+    def __init__(
+        self, writer: RunWriter, give_up: Callable[[], None], outcomes: Mapping[str, HostOutcome] | None = None
+    ) -> None:
         self._writer = writer
         self._give_up = give_up
         self._lock = threading.Lock()
-        self._left = {host.alias: host for host in writer.plan.hosts if host.cells}
-        self._started: set[str] = set()
-        self.outcomes: dict[str, HostOutcome] = {}
+        self.outcomes = dict(outcomes or {})
         """Of the hosts that have one, written or not."""
+        self._left = {host.alias: host for host in writer.plan.hosts if host.cells and host.alias not in self.outcomes}
+        self._started: set[str] = set()
         self.trouble: StoreError | None = None
         """The first thing that could not be written."""
 
@@ -75,6 +79,14 @@ class Recorder:
     def _name_job(self, alias: str) -> str:
         host = next(host for host in self.plan.hosts if host.alias == alias)
         return f"{host.settings.workdir}/jobs/{host.job_id}"
+
+    def is_open(self, alias: str) -> bool:
+        """Whether a host has cells to measure and no outcome yet."""
+        return alias in self._left
+
+    def count_failed(self) -> int:
+        """Hosts that ended otherwise than well."""
+        return sum(outcome.status not in _GOOD for outcome in self.outcomes.values())
 
     def list_started(self) -> tuple[str, ...]:
         """Hosts on which something may still be running, in the order of the plan."""

@@ -11,23 +11,21 @@ from pathlib import Path
 
 import typer
 
-from fleet.analysis.verdict import Verdict, judge
+from fleet.analysis.verdict import list_failed_cells
 from fleet.bundle import Bundle, build_bundle, read_models
-from fleet.cli.consoles import open_stderr
 from fleet.cli.dry_run import print_plan
-from fleet.cli.measure import measure_hosts
-from fleet.cli.report import print_run
+from fleet.cli.execution import carry_out
+from fleet.cli.measure import Work
 from fleet.cli.select import select
+from fleet.cli.values import LimitOptions, read_limits
 from fleet.cli.version import find_version
-from fleet.cli.words import print_error
-from fleet.errors import ConfigError, ExitCode, StoreError
+from fleet.errors import ConfigError, ExitCode, SelectionError, StoreError
 from fleet.estimate import Past
 from fleet.model.plan import Plan
+from fleet.model.suite import Cell, Suite
 from fleet.plan import RunRequest, build_plan
-from fleet.progress import open_progress
 from fleet.store.reader import StoredRun
 from fleet.store.rundir import Store
-from fleet.store.writer import RunWriter
 from fleet.suite import load_suite
 from fleet.suite_options import CellOptions, make_suite
 
@@ -36,18 +34,27 @@ from fleet.suite_options import CellOptions, make_suite
 class RunOptions:
     """The options of `fleet run`."""
 
-    inventory: Path
-    work: str | CellOptions
-    """A shipped suite or the path of one, or cells."""
+    inventory: Path | None
+    """None: for a retry, as in the run that is retried."""
+    work: str | CellOptions | Retry
+    """A shipped suite or the path of one, cells, or what failed in another run."""
     limit: str | None
     forks: int
     dry_run: bool
     json: bool
     reports: Path
+    limits: LimitOptions
 
 
-def choose_work(suite: str | None, cells: Mapping[str, str]) -> str | CellOptions:
-    """What `--suite`, or `--models` and its companions, ask for.
+@dataclass(frozen=True)
+class Retry:
+    """What failed in a run is measured again."""
+
+    run_id: str
+
+
+def choose_work(suite: str | None, cells: Mapping[str, str], retry_failed: str | None) -> str | CellOptions | Retry:
+    """What `--suite`, or `--models` and its companions, or `--retry-failed` ask for.
 
     Args:
         cells: the fields of `CellOptions` that were given.
@@ -55,9 +62,15 @@ def choose_work(suite: str | None, cells: Mapping[str, str]) -> str | CellOption
     Raises:
         ConfigError: they do not go together.
     """
+    given = ", ".join("--" + name.replace("_", "-") for name in cells)
+    if retry_failed is not None:
+        if suite is not None or cells:
+            raise ConfigError(
+                f"--retry-failed says what to measure, and {given or '--suite'} too", hint="Use one of them."
+            )
+        return Retry(retry_failed)
     if not cells:
         return suite or "quick"
-    given = ", ".join("--" + name.replace("_", "-") for name in cells)
     if suite is not None:
         raise ConfigError(
             f"--suite {suite} says what to measure, and {given} too",
@@ -76,17 +89,27 @@ def run_suite(options: RunOptions) -> int:
     """
     bundle = build_bundle()
     plan = _make_plan(options, bundle)
+    limits = read_limits(options.limits, plan)
     if options.dry_run:
         print_plan(plan, as_json=options.json)
         return ExitCode.OK
-    return _carry_out(plan, bundle, options)
+    store = Store(options.reports)
+    with store.create(plan, bundle.data) as writer:
+        typer.echo(f"run {plan.run_id} · results in {writer.path}", err=True)
+        work = Work(plan, bundle.data, limits, {}, {})
+        return carry_out(work, writer, store, as_json=options.json)
 
 
 def _make_plan(options: RunOptions, bundle: Bundle) -> Plan:
     """Everything that can be wrong with what the user wrote is found here, before the first connection."""
     models = read_models()
+    store = Store(options.reports)
+    old = store.load(options.work.run_id) if isinstance(options.work, Retry) else None
+    inventory = options.inventory or (Path(old.plan.inventory) if old else None)
+    if inventory is None:
+        raise ConfigError("which hosts? --inventory is missing (or FLEET_INVENTORY)", hint="See fleet run --help.")
     request = RunRequest(
-        inventory=str(options.inventory),
+        inventory=str(inventory),
         limit=options.limit,
         forks=options.forks,
         payload_sha256=bundle.sha256,
@@ -94,41 +117,26 @@ def _make_plan(options: RunOptions, bundle: Bundle) -> Plan:
         now=datetime.now(UTC),
         token="".join(secrets.choice(string.ascii_lowercase + string.digits) for _ in range(4)),
     )
-    hosts = select(options.inventory, options.limit)
-    suite = load_suite(options.work, models) if isinstance(options.work, str) else make_suite(options.work, models)
-    last = Store(options.reports).find_last(host.alias for host in hosts)
+    hosts, only = select(inventory, options.limit), None
+    if old is not None:
+        suite, only = _read_failed(old)
+        hosts = tuple(host for host in hosts if host.alias in only)
+    elif isinstance(options.work, str):
+        suite = load_suite(options.work, models)
+    elif isinstance(options.work, CellOptions):
+        suite = make_suite(options.work, models)
+    last = store.find_last(host.alias for host in hosts)
     past = {alias: Past(plan.rules, outcome.cells) for alias, (plan, outcome) in last.items()}
-    return build_plan(hosts, suite, models, request, past)
+    return build_plan(hosts, suite, models, request, past, only)
 
 
-def _carry_out(plan: Plan, bundle: Bundle, options: RunOptions) -> int:
-    store = Store(options.reports)
-    console = open_stderr()
-    with store.create(plan) as writer:
-        typer.echo(f"run {plan.run_id} · results in {writer.path}", err=True)
-        with open_progress(plan, console, live=console.is_terminal) as progress:
-            measured = measure_hosts(
-                plan, bundle, writer, progress, lambda sentence: console.print(sentence, soft_wrap=True)
-            )
-        verdict = judge(plan, measured.outcomes, measured.interrupted)
-        trouble = measured.trouble or _finish(writer, verdict)
-    if trouble is not None:
-        return _end_in_trouble(StoredRun(writer.path, plan, measured.outcomes, None), trouble, verdict, options)
-    print_run(store.load(plan.run_id), as_json=options.json)
-    return verdict.exit_code
-
-
-def _finish(writer: RunWriter, verdict: Verdict) -> StoreError | None:
-    """Complete the run; what was in the way of it."""
-    try:
-        writer.finish(exit_code=verdict.exit_code, interrupted=verdict.interrupted)
-    except StoreError as error:
-        return error
-    return None
-
-
-def _end_in_trouble(run: StoredRun, trouble: StoreError, verdict: Verdict, options: RunOptions) -> int:
-    """Show what is known of a run whose directory is not whole, as long as somebody knows it."""
-    print_run(run, as_json=options.json)
-    print_error(trouble)
-    return ExitCode.INTERRUPTED if verdict.interrupted else ExitCode.INTERNAL
+def _read_failed(run: StoredRun) -> tuple[Suite, dict[str, tuple[Cell, ...]]]:
+    """The suite of a run, less what went well on all hosts; and by alias what did not."""
+    if run.summary is None:
+        run_id = run.plan.run_id
+        raise StoreError(f"run {run_id} is not complete.", f"End it first, with: fleet resume {run_id}")
+    failed = list_failed_cells(run.plan, run.outcomes)
+    if not failed:
+        raise SelectionError(f"Nothing failed in run {run.plan.run_id}.", "There is nothing to measure again.")
+    cells = tuple(dict.fromkeys(cell for host in failed.values() for cell in host))
+    return Suite(name=run.plan.suite, rules=run.plan.rules, cells=cells), failed

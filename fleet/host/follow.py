@@ -156,9 +156,8 @@ class Follower:
         what = f"its directory is {self.job.directory}"
         if self.settings.runtime != "native":
             what = f"its container is {self.job.container}, {what}"
-        error = GivenUp(
-            self.task.plan.alias, Stage.RUN, reason, message, f"The job may still be running there: {what}."
-        )
+        hint = f"The job may still be running there: {what}. Take it up with: fleet resume {self.task.run_id}"
+        error = GivenUp(self.task.plan.alias, Stage.RUN, reason, message, hint)
         error.answers = answers
         return error
 

@@ -15,11 +15,12 @@ from fleet.host.follow import Follower, GivenUp, Patience, Pause
 from fleet.host.framing import Shell
 from fleet.host.outcome import Ending, build_outcome
 from fleet.host.preflight import check_runtime, check_tools, check_workdir, find_warnings
-from fleet.host.probe import Probe, choose_python, probe_host
+from fleet.host.probe import Probe, choose_python, name_job, probe_host, reread_probe
 from fleet.host.results import Expectation, lose_cells
-from fleet.host.steps import Task, clean_job, collect_job, start_job
+from fleet.host.steps import Task, clean_job, collect_job, poll_job, start_job
 from fleet.model.event import Event, HostFinished, HostNotice, HostStage
 from fleet.model.facts import HostFacts
+from fleet.model.left import JobLeft
 from fleet.model.result import HostOutcome, HostStatus, Stage
 from fleet.runtime.base import HostJob
 from fleet.transport.base import Transport
@@ -50,6 +51,8 @@ class Job:
     keep: Keep
     cancelled: Callable[[], bool]
     patience: Patience = field(default_factory=Patience)
+    left: JobLeft = field(default_factory=JobLeft)
+    """What an earlier controller of the same run left of the job."""
 
     def __post_init__(self) -> None:
         plan = self.task.plan
@@ -61,6 +64,7 @@ class Job:
         self._facts: HostFacts | None = None
         self._started_there = False
         self._expected = Expectation(plan, self.task.run_id, self.task.payload_sha256)
+        self._earlier = reread_probe(self.left.files.get("probe", b""))
 
     def run(self) -> Steps[None]:
         """Events as they happen, `Pause` where the host can be left alone; ends with exactly one `HostFinished`."""
@@ -69,7 +73,7 @@ class Job:
         except _Cancelled:
             outcome = self._cancel(Stage.PROBE)
         except HostError as error:
-            outcome = self._end(HostStatus(error.status), Stage(error.stage), error.reason, error.message, error.hint)
+            outcome = self._end(*self._name_end(error), error.reason, error.message, error.hint)
         except FleetError as error:
             outcome = self._end(HostStatus.FAILED, Stage.COLLECT, "store", error.message, error.hint)
         except Exception as error:
@@ -83,17 +87,24 @@ class Job:
         yield HostFinished(alias=self._alias, outcome=finished)
 
     def _work(self) -> Steps[HostOutcome]:
-        if self.cancelled():
+        if self.left.collected and self._earlier:
+            return (yield from self._finish_collected(self._earlier))
+        if self.cancelled() and not self.left.told:
             return self._cancel(Stage.CONNECT)
         probe = yield from self._prepare()
-        if self.cancelled():
-            return self._cancel(Stage.PROBE)
-        job = self._name_job(probe)
-        yield self._enter(Stage.START)
-        started = yield from self._start(job, push=not probe.payload_present)
-        follower = Follower(
-            self._shell, self.task, self._settings, job, probe.facts.boot_id, self.cancelled, self.patience
+        job, boot_id, started = (
+            self._name_job(probe),
+            probe.facts.boot_id,
+            True,
         )
+        if self._earlier and (yield from self._find_again(job)):
+            boot_id = self._earlier.facts.boot_id
+        elif self.cancelled():
+            return self._cancel(Stage.PROBE)
+        else:
+            yield self._enter(Stage.START)
+            started = yield from self._start(job, push=not probe.payload_present)
+        follower = Follower(self._shell, self.task, self._settings, job, boot_id, self.cancelled, self.patience)
         self._started_there = True
         try:
             ending = yield from follower.follow()
@@ -105,9 +116,18 @@ class Job:
             self._started_there = False
             return self._cancel(Stage.START)
         files = yield from self._collect(job)
-        outcome = build_outcome(self._expected, files, self._facts, ending)
-        yield from self._clean(job)
-        return outcome
+        return (yield from self._clean(job, build_outcome(self._expected, files, self._facts, ending)))
+
+    def _finish_collected(self, probe: Probe) -> Steps[HostOutcome]:
+        """The outcome of a job whose files are all here; what is left of it on the host is removed."""
+        self._facts, self._started_there = probe.facts, True
+        outcome = build_outcome(self._expected, self.left.files, self._facts, None)
+        return (yield from self._clean(self._name_job(probe), outcome))
+
+    def _find_again(self, job: HostJob) -> Steps[bool]:
+        """Whether the job that an earlier controller may have started is there, or was and so must not begin anew."""
+        state = yield from self._insist(lambda: poll_job(self._shell, job))
+        return state.present or self.left.seen
 
     def _start(self, job: HostJob, *, push: bool) -> Steps[bool]:
         """Whether the job was started for certain: when cancelled in mid-start, that is left to whoever follows it."""
@@ -130,7 +150,9 @@ class Job:
             error.stage = Stage.COLLECT
             error.hint = f"What was measured is still there: {job.directory}. {error.hint}".strip()
             raise
-        self.keep(self._alias, files)
+        # Whoever finds the last one finds all of them.
+        self.keep(self._alias, {name: data for name, data in files.items() if name != "exit.json"})
+        self.keep(self._alias, {name: data for name, data in files.items() if name == "exit.json"})
         return files
 
     def _collect_unended(self, job: HostJob, error: GivenUp) -> Steps[HostOutcome]:
@@ -152,35 +174,31 @@ class Job:
             # Nothing was started, so nothing can be lost there.
             raise Unreachable(error.host, Stage.PROBE, error.reason, error.message, error.hint) from error
         self._facts = probe.facts
-        self.keep(self._alias, {"probe": probe.raw})
+        if not self._earlier:  # which says in what boot the job was started
+            self.keep(self._alias, {"probe": probe.raw})
         for warning in (*self.transport.warnings, *find_warnings(self._settings, probe)):
             yield HostNotice(alias=self._alias, message=warning)
         check_tools(self._alias, probe)
-        check_runtime(self._alias, self._settings, probe)
-        check_workdir(self._alias, self._settings, probe)
+        if not self.left.told:  # else what it has measured is wanted, whatever has become of the host meanwhile
+            check_runtime(self._alias, self._settings, probe)
+            check_workdir(self._alias, self._settings, probe)
         return probe
 
     def _name_job(self, probe: Probe) -> HostJob:
-        return HostJob(
-            job_id=self.task.plan.job_id,
-            run_id=self.task.run_id,
-            workdir=probe.facts.workdir or "",
-            payload_sha256=self.task.payload_sha256,
-            uid=probe.uid,
-            gid=probe.gid,
-            rootless=probe.facts.rootless,
-        )
+        return name_job(self.task.plan, self.task.run_id, self.task.payload_sha256, probe)
 
-    def _clean(self, job: HostJob) -> Steps[None]:
-        """What is left behind is worth a notice; the results are already safe."""
+    def _clean(self, job: HostJob, outcome: HostOutcome) -> Steps[HostOutcome]:
+        """The outcome with what is left behind, which is worth a notice; the results are already safe."""
         yield self._enter(Stage.CLEAN)
         try:
             clean = clean_job(self._shell, job, self._settings)
             trouble = "" if clean else "the host did not let go of it"
         except HostError as error:
             trouble = error.message
-        if trouble:
-            yield HostNotice(alias=self._alias, message=f"{job.directory} was left on the host: {trouble}")
+        if not trouble:
+            return outcome
+        yield HostNotice(alias=self._alias, message=f"{job.directory} was left on the host: {trouble}")
+        return outcome.model_copy(update={"leftover": job.directory})
 
     def _insist(self, step: Callable[[], Answer], *, timeouts: int = 1) -> Steps[Answer]:
         """Take a step that may be repeated, again when contact is lost in it.
@@ -221,7 +239,7 @@ class Job:
             try:
                 answer = answers.get(timeout=CANCEL_LOOK_S)
             except queue.Empty:
-                if self.cancelled():
+                if self.cancelled() and not self.left.told:
                     left.set()
                     raise _Cancelled from None
                 continue
@@ -231,6 +249,13 @@ class Job:
 
     def _enter(self, stage: Stage) -> HostStage:
         return HostStage(alias=self._alias, stage=stage)
+
+    def _name_end(self, error: HostError) -> tuple[HostStatus, Stage]:
+        """A host that cannot be reached any more may still be at work on what an earlier controller started."""
+        status = HostStatus(error.status)
+        if self.left.told and status.out_of_reach:
+            return HostStatus.CONTACT_LOST, Stage.RUN
+        return status, Stage(error.stage)
 
     def _cancel(self, stage: Stage) -> HostOutcome:
         return self._end(HostStatus.CANCELLED, stage, "cancelled", "cancelled before anything was started there", "")

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import re
 import time
 from dataclasses import dataclass, field
 
 from fleet.host.facts import Findings, read_facts
-from fleet.host.framing import Section, Shell, read_count, read_script
+from fleet.host.framing import Section, Shell, read_count, read_script, split_sections
 from fleet.model.facts import HostFacts
 from fleet.model.inventory import Connection, Settings
+from fleet.model.plan import HostPlan
 from fleet.model.result import Stage
+from fleet.runtime.base import HostJob
 from fleet.runtime.choose import choose_runtime
 
 PROBE_TIMEOUT_S = 150.0
@@ -57,6 +60,25 @@ def probe_host(shell: Shell, settings: Settings, *, payload_sha256: str = "", ch
     # Of a long round trip nobody knows when in it the host looked at its clock.
     midway = (before + after) / 2 if 0 <= after - before <= CLOCK_ROUND_TRIP_S else None
     return read_probe(raw, sections, payload_sha256, midway)
+
+
+def name_job(plan: HostPlan, run_id: str, payload_sha256: str, probe: Probe) -> HostJob:
+    """The names of a planned job on the host that was probed."""
+    return HostJob(
+        job_id=plan.job_id,
+        run_id=run_id,
+        workdir=probe.facts.workdir or "",
+        payload_sha256=payload_sha256,
+        uid=probe.uid,
+        gid=probe.gid,
+        rootless=probe.facts.rootless,
+    )
+
+
+def reread_probe(raw: bytes) -> Probe | None:
+    """A probe that was kept, without what only its round trip told; None when it is none."""
+    nonce = re.search(rb"^@@([0-9a-f]{16}) id$", raw, re.MULTILINE)
+    return read_probe(raw, split_sections(nonce[1].decode(), raw), "", None) if nonce else None
 
 
 def read_probe(raw: bytes, sections: tuple[Section, ...], payload_sha256: str, midway_unix_s: float | None) -> Probe:

@@ -293,6 +293,8 @@ class HostOutcome(Record):
     """A sentence for people; empty when ok."""
     hint: str = ""
     """What to do next."""
+    leftover: str = ""
+    """The job's directory, when it could not be removed from the host for certain."""
     started: str | None = None
     """ISO 8601, UTC, our clock: first connection."""
     finished: str | None = None

@@ -15,7 +15,7 @@ from fleet.model.plan import HostPlan
 from fleet.model.result import CellStatus
 from fleet.report.matrix import build_matrices
 from fleet.report.notes import find_notes
-from fleet.report.view_model import FailureLine, HostRow, Matrix, RunHead, VerdictLine, View
+from fleet.report.view_model import FailureLine, HostRow, Matrix, RunHead, VerdictLine, VerdictWord, View
 from fleet.report.wording import make_line, name_gpus, say_cell, say_sentence, say_status, shorten_cpu
 from fleet.store.reader import StoredRun
 
@@ -26,7 +26,7 @@ _MEANINGS = {
     "gpus missing": "TensorFlow saw fewer GPUs than the cell needs",
     "timeout": "stopped: its time was up, or it hung",
     "crash": "the cell's process failed",
-    "skipped": "not tried: a smaller batch did not fit",
+    "skipped": "not tried: a smaller batch did not fit, or another cell is the same",
     "invalid": "measured, but the values make no sense",
     "lost": "no document came back",
     "no outcome": "the run ended before this host did",
@@ -79,16 +79,18 @@ def _measure_s(start: str, end: str) -> float | None:
         return None
 
 
+_STATES: dict[str, VerdictWord] = {"running": "RUNNING", "incomplete": "INCOMPLETE"}
+_WORDS: dict[ExitCode, VerdictWord] = {
+    ExitCode.OK: "OK",
+    ExitCode.UNREACHABLE: "UNREACHABLE",
+    ExitCode.NOTHING: "NOTHING MEASURED",
+    ExitCode.INTERRUPTED: "INTERRUPTED",
+}
+
+
 def _build_verdict(run: StoredRun, verdict: Verdict) -> VerdictLine:
-    words: dict[ExitCode, Literal["OK", "FAILED", "UNREACHABLE", "NOTHING MEASURED", "INTERRUPTED"]] = {
-        ExitCode.OK: "OK",
-        ExitCode.UNREACHABLE: "UNREACHABLE",
-        ExitCode.NOTHING: "NOTHING MEASURED",
-        ExitCode.INTERRUPTED: "INTERRUPTED",
-    }
-    running = run.summary is None and run.running
     return VerdictLine(
-        word="RUNNING" if running else words.get(verdict.exit_code, "FAILED"),
+        word=_STATES.get(_find_state(run)) or _WORDS.get(verdict.exit_code, "FAILED"),
         hosts_ok=verdict.hosts_ok,
         hosts_total=verdict.hosts_total,
         cells_ok=verdict.cells_ok,

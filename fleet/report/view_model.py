@@ -8,6 +8,7 @@ from typing import Literal
 
 from fleet.model.suite import Cell, Device, Rules
 
+VerdictWord = Literal["OK", "FAILED", "UNREACHABLE", "NOTHING MEASURED", "INTERRUPTED", "RUNNING", "INCOMPLETE"]
 EntryKind = Literal["value", "result", "failure", "unplanned"]
 """`result`: no value, yet nothing is wrong (out of memory, a precision the device lacks)."""
 
@@ -34,7 +35,7 @@ class RunHead:
 class VerdictLine:
     """What the run comes to. Totals are what was planned."""
 
-    word: Literal["OK", "FAILED", "UNREACHABLE", "NOTHING MEASURED", "INTERRUPTED", "RUNNING"]
+    word: VerdictWord
     hosts_ok: int
     hosts_total: int
     cells_ok: int

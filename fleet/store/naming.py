@@ -16,6 +16,8 @@ EVENTS_FILE = "events.jsonl"
 LOG_FILE = "fleet.log"
 HOSTS_DIRECTORY = "hosts"
 OUTCOME_FILE = "host.json"
+PAYLOAD_FILE = "payload.pyz"
+CANCEL_FILE = "cancel"
 
 _KEPT_FILE = re.compile(r"(?:cells/[0-9]{3,6}\.json|[a-z][a-z0-9_-]{0,31}(?:\.[a-z0-9]{1,8})?)")
 _LONGEST = 200

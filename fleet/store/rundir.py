@@ -11,8 +11,9 @@ from typing import Literal
 from fleet.errors import StoreError
 from fleet.model.plan import Plan
 from fleet.model.result import CellStatus, HostOutcome, HostStatus
-from fleet.store.files import explain_error
-from fleet.store.naming import PLAN_FILE, RUN_FILE, RUN_ID
+from fleet.store.files import explain_error, write_atomic
+from fleet.store.naming import CANCEL_FILE, PLAN_FILE, RUN_FILE, RUN_ID
+from fleet.store.opening import create_run
 from fleet.store.reader import StoredRun, is_running, read_plan, read_run, read_summary
 from fleet.store.writer import RunWriter
 
@@ -46,13 +47,50 @@ class Store:
     def __init__(self, root: Path) -> None:
         self.root = root
 
-    def create(self, plan: Plan) -> RunWriter:
-        """Make the run's directory, the plan first.
+    def create(self, plan: Plan, payload: bytes = b"") -> RunWriter:
+        """Make the run's directory, the plan first, and what its hosts get.
 
         Raises:
             StoreError: the directory exists or cannot be written.
         """
-        return RunWriter(self.root, plan)
+        return create_run(self.root, plan, payload)
+
+    def find_open(self, run_id: str | None) -> Path:
+        """The directory of a run that can be taken up: not complete, or with hosts whose job may still be running.
+
+        Args:
+            run_id: as in `load`. None: the newest there is.
+
+        Raises:
+            StoreError: there is none.
+        """
+        if run_id is not None:
+            path = self._locate(run_id)
+            if not _is_open(path):
+                raise StoreError(f"run {path.name} is complete.", f"See it with: fleet report {path.name}")
+            return path
+        for path in self._paths():
+            with suppress(StoreError):
+                if _is_open(path):
+                    return path
+        raise StoreError(f"{self.root}: there is no run that is not complete.", "See which there are with: fleet runs")
+
+    def find_newest(self) -> Path:
+        """The directory of the newest run, whatever its state.
+
+        Raises:
+            StoreError: there is none.
+        """
+        paths = self._paths()
+        return paths[0] if paths else self._find_latest()
+
+    def ask_cancel(self, path: Path) -> None:
+        """Ask the controller that works at the run in the directory `path` to cancel it.
+
+        Raises:
+            StoreError: the request cannot be written.
+        """
+        write_atomic(path / CANCEL_FILE, b"")
 
     def runs(self) -> tuple[RunEntry, ...]:
         """Every run there is, newest first; incomplete and damaged ones are listed as what they are.
@@ -72,12 +110,13 @@ class Store:
         Raises:
             StoreError: there is no such run, there are several, or it cannot be read.
         """
-        if run_id is None:
-            return read_run(self._find_latest())
+        return read_run(self._find_latest() if run_id is None else self._locate(run_id))
+
+    def _locate(self, run_id: str) -> Path:
         named = Path(run_id).resolve()
         if "/" in run_id and (RUN_ID.fullmatch(named.name) or (named / PLAN_FILE).is_file()) and named.is_dir():
-            return read_run(named)
-        return read_run(self._find(run_id))
+            return named
+        return self._find(run_id)
 
     def find_last(self, aliases: Iterable[str]) -> dict[str, tuple[Plan, HostOutcome]]:
         """By alias, the newest run that has results of the host, and its outcome there.
@@ -140,6 +179,12 @@ class Store:
             raise StoreError(f"{self.root}: there is no run {run_id[:80]!r}.", "See which there are with: fleet runs")
         names = ", ".join(path.name for path in found[:3]) + (", …" if len(found) > 3 else "")
         raise StoreError(f"{self.root}: {len(found)} runs begin with {run_id!r}: {names}", "Write more of the id.")
+
+
+def _is_open(path: Path) -> bool:
+    plan = read_plan(path)
+    summary = read_summary(path, plan)
+    return summary is None or HostStatus.CONTACT_LOST in summary.hosts.values()
 
 
 def _describe(path: Path) -> RunEntry:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import secrets
@@ -15,14 +14,14 @@ from types import TracebackType
 from fleet.errors import StoreError
 from fleet.model.event import Event, HostFinished
 from fleet.model.plan import Plan
-from fleet.model.result import CellStatus, HostOutcome, HostStatus, RunSummary
+from fleet.model.result import CellStatus, HostOutcome, RunSummary
 from fleet.store.files import explain_error, sync_directory, write_all, write_atomic
 from fleet.store.naming import (
+    CANCEL_FILE,
     EVENTS_FILE,
     HOSTS_DIRECTORY,
     LOG_FILE,
     OUTCOME_FILE,
-    PLAN_FILE,
     RUN_FILE,
     is_kept_name,
     name_directories,
@@ -36,47 +35,33 @@ class RunWriter:
 
     A lock is held on `events.jsonl` for as long as the writer lives, so that a reader can tell a run that is going on
     from one whose controller was killed.
+
+    Args:
+        path: the run's directory.
+        events: descriptor of its event log, locked; from then on the writer's.
+        outcomes: of the hosts that have theirs for good.
     """
 
-    def __init__(self, root: Path, plan: Plan) -> None:
+    def __init__(self, path: Path, plan: Plan, events: int, outcomes: Mapping[str, HostOutcome]) -> None:
         self.plan = plan
-        self.path = root / "runs" / plan.run_id
-        self._latest = root / "latest"
+        self.path = path
+        self._latest = path.parent.parent / "latest"
         self._planned = {host.alias: host for host in plan.hosts}
-        if len(self._planned) != len(plan.hosts):
-            raise StoreError(f"the plan of run {plan.run_id} names a host twice.", "Correct the inventory.")
         self._directories = name_directories(self._planned)
         self._lock = threading.Lock()
-        self._statuses: dict[str, HostStatus] = {}
-        self._cells_ok = 0
-        self._events = self._make_directory()
-
-    def _make_directory(self) -> int:
-        """Make the directory with the plan in it first; return the descriptor of the event log."""
-        plan = _encode(self.plan.model_dump_json(indent=2))
-        try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            self.path.mkdir(mode=0o700)
-        except FileExistsError as error:
-            raise StoreError(f"{self.path} exists already.", "Nothing was overwritten; run again.") from error
-        except OSError as error:
-            raise explain_error(error, self.path) from error
-        write_atomic(self.path / PLAN_FILE, plan)
-        try:
-            (self.path / HOSTS_DIRECTORY).mkdir(mode=0o700)
-            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_NOFOLLOW
-            descriptor = os.open(self.path / EVENTS_FILE, flags, 0o600)
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-            sync_directory(self.path)
-            sync_directory(self.path.parent)
-        except OSError as error:
-            raise explain_error(error, self.path) from error
-        return descriptor
+        self._statuses = {alias: outcome.status for alias, outcome in outcomes.items()}
+        self._cells_ok = sum(_count_ok(outcome) for outcome in outcomes.values())
+        self._events = events
 
     @property
     def log_path(self) -> Path:
         """Where the debug log of this run belongs."""
         return self.path / LOG_FILE
+
+    @property
+    def cancel_asked(self) -> bool:
+        """Somebody else has asked for the end of this run: see `Store.ask_cancel`."""
+        return (self.path / CANCEL_FILE).exists()
 
     def keep(self, alias: str, files: Mapping[str, bytes]) -> None:
         """Keep what a host gave, byte for byte. When this returns the files survive a power cut.
@@ -119,7 +104,7 @@ class RunWriter:
             # The outcome is in host.json; the event says how it ended.
             shown = {"outcome": {"cells": True, "facts": True, "software": True}}
         document = {"time": _now(), **event.model_dump(mode="json", exclude=dict(shown))}
-        line = _encode(json.dumps(document, allow_nan=False))
+        line = encode_document(json.dumps(document, allow_nan=False))
         with self._lock:
             self._require_open()
             try:
@@ -137,12 +122,12 @@ class RunWriter:
                 raise StoreError(f"{alias} already has its outcome in run {self.plan.run_id}.", _OUR_FAULT)
             try:
                 directory.mkdir(mode=0o700, exist_ok=True)
-                write_atomic(directory / OUTCOME_FILE, _encode(outcome.model_dump_json(indent=2)))
+                write_atomic(directory / OUTCOME_FILE, encode_document(outcome.model_dump_json(indent=2)))
                 sync_directory(directory.parent)
             except OSError as error:
                 raise explain_error(error, directory) from error
             self._statuses[alias] = outcome.status
-            self._cells_ok += sum(cell.status is CellStatus.OK for cell in outcome.cells)
+            self._cells_ok += _count_ok(outcome)
 
     def finish(self, *, exit_code: int, interrupted: bool = False) -> RunSummary:
         """Write `run.json`, the last file, and make this run the latest.
@@ -173,7 +158,8 @@ class RunWriter:
                 os.fsync(self._events)
             except OSError as error:
                 raise explain_error(error, self.path / EVENTS_FILE) from error
-            write_atomic(self.path / RUN_FILE, _encode(summary.model_dump_json(indent=2)))
+            write_atomic(self.path / RUN_FILE, encode_document(summary.model_dump_json(indent=2)))
+            (self.path / CANCEL_FILE).unlink(missing_ok=True)
             self._move_latest()
         self.close()
         return summary
@@ -213,8 +199,13 @@ class RunWriter:
         return self.path / HOSTS_DIRECTORY / self._directories[alias]
 
 
-def _encode(text: str) -> bytes:
+def encode_document(text: str) -> bytes:
+    """The bytes of a text file."""
     return (text + "\n").encode()
+
+
+def _count_ok(outcome: HostOutcome) -> int:
+    return sum(cell.status is CellStatus.OK for cell in outcome.cells)
 
 
 def _now() -> str:

@@ -119,7 +119,8 @@ def test_a_host_that_falls_silent_is_given_up_and_told_where_to_look(watch: Watc
 
     assert (outcome.status, outcome.stage, outcome.reason) == (HostStatus.CONTACT_LOST, Stage.RUN, "timeout")
     assert "not answered for 1 s: nothing came for 5 s" in outcome.message
-    assert outcome.hint == f"The job may still be running there: its directory is {watched.directory}."
+    assert f"The job may still be running there: its directory is {watched.directory}." in outcome.hint
+    assert outcome.hint.endswith(f"Take it up with: fleet resume {RUN_ID}")
     assert {cell.status for cell in outcome.cells} == {CellStatus.LOST}
     assert time.monotonic() - begin < 10
     assert len(watched.notices) == 1

@@ -1,0 +1,154 @@
+"""A run directory opened for writing: made for a new run, or taken up again after its controller is gone."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from pydantic import TypeAdapter, ValidationError
+
+from fleet.errors import LockedError, StoreError
+from fleet.model.event import Event, HostNotice, HostProgress, HostStage
+from fleet.model.left import JobLeft
+from fleet.model.plan import Plan
+from fleet.model.result import HostStatus, Stage
+from fleet.store.files import explain_error, read_regular, sync_directory, write_atomic
+from fleet.store.naming import CANCEL_FILE, EVENTS_FILE, HOSTS_DIRECTORY, PAYLOAD_FILE, PLAN_FILE, name_directories
+from fleet.store.reader import StoredRun, read_run
+from fleet.store.writer import RunWriter, encode_document
+
+_MOST_PAYLOAD_BYTES = 64 << 20
+_MOST_EVENTS_BYTES = 4 << 30
+_MOST_FILE_BYTES = 256 << 20
+_EVENTS: TypeAdapter[Event] = TypeAdapter(HostStage | HostProgress | HostNotice)
+_BEFORE_TOLD = {Stage.CONNECT, Stage.PROBE}
+_SEEN = {Stage.PULL, Stage.LAUNCH, Stage.RUN, Stage.COLLECT, Stage.CLEAN}
+"""Stages that a host enters only with a job that is there."""
+
+
+def create_run(root: Path, plan: Plan, payload: bytes) -> RunWriter:
+    """Make a run's directory under `root`, the plan first, and beside it what is pushed to the hosts.
+
+    Raises:
+        StoreError: the directory exists or cannot be written, or the plan names a host twice.
+    """
+    if len({host.alias for host in plan.hosts}) != len(plan.hosts):
+        raise StoreError(f"the plan of run {plan.run_id} names a host twice.", "Correct the inventory.")
+    path = root / "runs" / plan.run_id
+    document = encode_document(plan.model_dump_json(indent=2))
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.mkdir(mode=0o700)
+    except FileExistsError as error:
+        raise StoreError(f"{path} exists already.", "Nothing was overwritten; run again.") from error
+    except OSError as error:
+        raise explain_error(error, path) from error
+    write_atomic(path / PLAN_FILE, document)
+    write_atomic(path / PAYLOAD_FILE, payload)
+    try:
+        (path / HOSTS_DIRECTORY).mkdir(mode=0o700)
+        events = _open_events(path, os.O_EXCL)
+        fcntl.flock(events, fcntl.LOCK_EX)
+        sync_directory(path)
+        sync_directory(path.parent)
+    except OSError as error:
+        raise explain_error(error, path) from error
+    return RunWriter(path, plan, events, {})
+
+
+def reopen_run(path: Path) -> tuple[RunWriter, StoredRun]:
+    """Take up a run that is not complete, or has hosts whose job may still be running.
+
+    Raises:
+        LockedError: a controller is at it.
+        StoreError: it cannot be read.
+    """
+    try:
+        events = _open_events(path, 0)
+        try:
+            fcntl.flock(events, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            os.close(events)
+            hint = f"See how it gets on with: fleet status {path.name}"
+            raise LockedError(f"run {path.name} is going on: another fleet works at it.", hint) from error
+        _end_last_line(events)
+        (path / CANCEL_FILE).unlink(missing_ok=True)  # it was for the controller that is gone
+    except OSError as error:
+        raise explain_error(error, path / EVENTS_FILE) from error
+    run = read_run(path)
+    final = {alias: outcome for alias, outcome in run.outcomes.items() if outcome.status != HostStatus.CONTACT_LOST}
+    return RunWriter(path, run.plan, events, final), run
+
+
+def read_payload(path: Path) -> bytes:
+    """What the run in the directory `path` pushes to its hosts.
+
+    Raises:
+        StoreError: it is missing or cannot be read.
+    """
+    try:
+        return read_regular(path / PAYLOAD_FILE, _MOST_PAYLOAD_BYTES)
+    except FileNotFoundError as error:
+        raise StoreError(f"{path / PAYLOAD_FILE} is missing.", "Without it nothing more can be started.") from error
+
+
+def read_left(path: Path, plan: Plan) -> dict[str, JobLeft]:
+    """By alias, how far the jobs of the run in the directory `path` had come.
+
+    Raises:
+        StoreError: a file cannot be read.
+    """
+    told: set[str] = set()
+    seen: set[str] = set()
+    for event in read_events(path):
+        if isinstance(event, HostStage):
+            told |= {event.alias} if event.stage not in _BEFORE_TOLD else set()
+            seen |= {event.alias} if event.stage in _SEEN else set()
+    names = name_directories(host.alias for host in plan.hosts)
+    return {
+        host.alias: JobLeft(
+            host.alias in told, host.alias in seen, _read_kept(path / HOSTS_DIRECTORY / names[host.alias])
+        )
+        for host in plan.hosts
+    }
+
+
+def read_events(path: Path) -> Iterator[Event]:
+    """What happened in the run in the directory `path`, but for hosts' ends, which are in their outcomes.
+
+    Raises:
+        StoreError: the log cannot be read.
+    """
+    for line in read_regular(path / EVENTS_FILE, _MOST_EVENTS_BYTES).splitlines():
+        try:
+            yield _EVENTS.validate_json(line)
+        except ValidationError:
+            continue  # a host's end; or the line that was being written when the controller was killed
+
+
+def _read_kept(directory: Path) -> dict[str, bytes]:
+    """The probe; and everything else where the job had ended."""
+    names = ["probe"]
+    if (directory / "exit.json").is_file():
+        names = [f.relative_to(directory).as_posix() for f in directory.rglob("*") if f.is_file() and f.name[0] != "."]
+    files = {}
+    for name in names:
+        try:
+            files[name] = read_regular(directory / name, _MOST_FILE_BYTES)
+        except FileNotFoundError:
+            continue
+    return files
+
+
+def _open_events(path: Path, how: int) -> int:
+    create = os.O_CREAT if how else 0
+    return os.open(path / EVENTS_FILE, os.O_RDWR | os.O_APPEND | os.O_NOFOLLOW | create | how, 0o600)
+
+
+def _end_last_line(events: int) -> None:
+    """A controller that was killed may have left half a line."""
+    size = os.fstat(events).st_size
+    if size and os.pread(events, 1, size - 1) != b"\n":
+        os.write(events, b"\n")

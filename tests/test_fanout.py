@@ -225,3 +225,44 @@ def test_five_hundred_jobs() -> None:
 
 def test_no_jobs_is_no_work() -> None:
     assert list(Fanout[str]([], forks=32).run()) == []
+
+
+def count_down(running: Meter, hold: threading.Event | None = None) -> Job:
+    with running:
+        yield "begun"
+        yield Pause(0.02)
+        if hold:
+            hold.wait(5)
+    yield "done"
+
+
+def test_a_wave_is_all_that_is_between_beginning_and_end() -> None:
+    running = Meter()
+    fanout: Fanout[str] = Fanout((count_down(running) for _ in range(12)), 8, wave=3)
+    assert Counter(fanout.run()) == {"begun": 12, "done": 12}
+    assert running.most == 3
+
+
+def test_held_it_begins_nothing_more_and_what_was_dropped_never() -> None:
+    running, hold = Meter(), threading.Event()
+    fanout: Fanout[str] = Fanout((count_down(running, hold) for _ in range(12)), 2, wave=2)
+    events = []
+    for event in fanout.run():
+        events.append(event)
+        if len(events) == 2:
+            fanout.hold()
+            fanout.drop()
+            hold.set()
+    assert Counter(events) == {"begun": 2, "done": 2}
+
+
+def test_whoever_leaves_waits_for_nobody() -> None:
+    running, hold = Meter(), threading.Event()
+    fanout: Fanout[str] = Fanout((count_down(running, hold) for _ in range(3)), 3)
+    events = []
+    for event in fanout.run():
+        events.append(event)
+        if len(events) == 3:
+            fanout.leave()
+    hold.set()
+    assert Counter(events) == {"begun": 3}

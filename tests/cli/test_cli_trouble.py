@@ -119,6 +119,8 @@ def test_who_leaves_at_once_hears_what_goes_on(start_run: Start, workspace: Path
     with start_run() as process:
         assert process.stderr is not None
         process.send_signal(signal.SIGINT)
+        wait_for_line(process.stderr, "leaving; what was started on here goes on there")
+        process.send_signal(signal.SIGHUP)
         wait_for_line(process.stderr, "cancelling on 1 host")
         process.send_signal(signal.SIGTERM)
         _, err = process.communicate(timeout=20)
@@ -126,7 +128,7 @@ def test_who_leaves_at_once_hears_what_goes_on(start_run: Start, workspace: Path
     assert process.returncode == 130, err
     (job,) = (workspace / "work/jobs").iterdir()
     assert "left at once; what was started on here goes on there" in err
-    assert f"in jobs/{job.name.rpartition('-')[0]}-…" in err
+    assert f"fleet resume {job.name.rpartition('-')[0]}" in err
     assert "Traceback" not in err
     end = time.monotonic() + 60
     while not (job / "exit.json").exists() and time.monotonic() < end:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -54,6 +55,12 @@ class FleetRun:
             text=True,
             encoding="utf-8",
         )
+
+    def cancel(self) -> None:
+        """Press Ctrl-C, and on second thoughts again."""
+        self.process.send_signal(signal.SIGINT)
+        time.sleep(0.5)  # two that come together are one
+        self.process.send_signal(signal.SIGINT)
 
     def wait(self, timeout_s: float = 240) -> tuple[int, str, str]:
         """Exit code, stdout, stderr."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import time
 
 import pytest
@@ -22,12 +21,12 @@ def hang_engine(host: LabHost) -> None:
     host.exec("sh", "-c", f"printf '%s' '{HANG}' >/usr/local/bin/docker && chmod 755 /usr/local/bin/docker")
 
 
-def test_ctrl_c_leaves_a_host_that_hangs_in_its_probe(lab_hosts: LabHosts, start_run: StartRun) -> None:
+def test_a_cancel_leaves_a_host_that_hangs_in_its_probe(lab_hosts: LabHosts, start_run: StartRun) -> None:
     hosts = [*lab_hosts(1, bashrc="sleep 3600\n"), *lab_hosts(1)]
     run = start_run(hosts, LONG)
     wait_for(lambda: is_measuring(hosts[1]))
     begin = time.monotonic()
-    run.process.send_signal(signal.SIGINT)
+    run.cancel()
     code, out, err = run.wait(60)
 
     assert code == 130, err
@@ -38,12 +37,12 @@ def test_ctrl_c_leaves_a_host_that_hangs_in_its_probe(lab_hosts: LabHosts, start
     assert "Traceback" not in out + err
 
 
-def test_ctrl_c_ends_a_job_whose_engine_hangs_and_collects_it(lab_hosts: LabHosts, start_run: StartRun) -> None:
+def test_a_cancel_ends_a_job_whose_engine_hangs_and_collects_it(lab_hosts: LabHosts, start_run: StartRun) -> None:
     (host,) = lab_hosts(1)
     hang_engine(host)
     run = start_run([host], LONG)
     wait_for(lambda: list(host.workdir.glob("jobs/*/out/cells/000.json")))
-    run.process.send_signal(signal.SIGINT)
+    run.cancel()
     code, _, err = run.wait(60)
 
     assert code == 130, err

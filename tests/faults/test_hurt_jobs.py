@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import signal
 from collections.abc import Callable
 from pathlib import Path
 
@@ -125,11 +124,11 @@ def test_a_damaged_document_is_invalid_and_kept(
     assert kept.read_bytes() == damaged
 
 
-def test_ctrl_c_cancels_on_the_hosts_and_reports(lab_hosts: LabHosts, start_run: StartRun) -> None:
+def test_two_signals_cancel_on_the_hosts_and_report(lab_hosts: LabHosts, start_run: StartRun) -> None:
     hosts = lab_hosts(2)
     run = start_run(hosts, LONG)
     wait_for(lambda: all(is_measuring(host) for host in hosts))
-    run.process.send_signal(signal.SIGINT)
+    run.cancel()
     code, out, err = run.wait(60)
 
     assert code == 130, err

@@ -25,7 +25,7 @@ from fleet.report.wording import (
     shorten_cpu,
 )
 from fleet.store.rundir import Store
-from tests.run_builder import DIGEST, Ending, make_cells, make_facts, make_plan, store_run
+from tests.run_builder import DIGEST, RUN_ID, Ending, make_cells, make_facts, make_plan, store_run
 
 CELLS = make_cells("cpu", 3)
 HOSTILE = "\x1b[31mred\x1b]8;;http://x\x07\x9b2J\u202eevil\u200b[/red][bold]<script>alert(1)</script>\r\nTWO\u2028=1+1"
@@ -90,14 +90,14 @@ def test_a_run_that_was_cut_short_says_so(tmp_path: Path) -> None:
     run = store_run(tmp_path, plan, {"a": Ending()})
     view = build_view(run)
     assert (view.verdict.word, view.verdict.coverage, view.run.state) == (
-        "FAILED",
+        "INCOMPLETE",
         "1/2 hosts, 3/6 cells",
         "incomplete",
     )
     assert [entry.word for entry in view.matrices[0].rows[0].entries] == ["", "no outcome"]
     assert [(failure.alias, failure.status) for failure in view.failures] == [("b", "no_outcome")]
     assert "its controller was stopped" in view.verdict.remarks[-1]
-    assert plan.hosts[1].job_id in view.failures[0].hint
+    assert f"fleet resume {RUN_ID}" in view.failures[0].hint
 
 
 def test_a_damaged_outcome_is_a_failure_with_its_reason(tmp_path: Path) -> None:

@@ -97,7 +97,7 @@ class Job:
             probe.facts.boot_id,
             True,
         )
-        if self._earlier and (yield from self._find_again(job)):
+        if self._earlier and (yield from self._goes_on(job, self._earlier.facts.boot_id)):
             boot_id = self._earlier.facts.boot_id
         elif self.cancelled():
             return self._cancel(Stage.PROBE)
@@ -124,10 +124,16 @@ class Job:
         outcome = build_outcome(self._expected, self.left.files, self._facts, None)
         return (yield from self._clean(self._name_job(probe), outcome))
 
-    def _find_again(self, job: HostJob) -> Steps[bool]:
-        """Whether the job that an earlier controller may have started is there, or was and so must not begin anew."""
+    def _goes_on(self, job: HostJob, boot_id: str | None) -> Steps[bool]:
+        """Whether what an earlier controller started goes on, has ended, or is gone and so must not begin anew.
+
+        Else it is to be started: it never was, its start was cut off, or its supervisor is dead.
+        """
         state = yield from self._insist(lambda: poll_job(self._shell, job))
-        return state.present or self.left.seen
+        if not state.present:
+            return self.left.seen
+        rebooted = bool(boot_id and state.boot_id and state.boot_id != boot_id)
+        return state.ended or state.supervised or rebooted
 
     def _start(self, job: HostJob, *, push: bool) -> Steps[bool]:
         """Whether the job was started for certain: when cancelled in mid-start, that is left to whoever follows it."""

@@ -52,8 +52,8 @@ def _take_up(store: Store, path: Path, limits: Limits, *, as_json: bool, cancel:
     writer, run = reopen_run(path)
     with writer:
         outcomes = {alias: found for alias, found in run.outcomes.items() if found.status != HostStatus.CONTACT_LOST}
-        left = read_left(path, run.plan)
-        going = [alias for alias, job in left.items() if job.told and alias not in outcomes]
+        left = read_left(run, [host.alias for host in run.plan.hosts if host.alias not in outcomes])
+        going = [alias for alias, job in left.items() if job.told]
         typer.echo(
             f"run {run.plan.run_id} · {count_things(len(outcomes), 'host')} of {len(run.plan.hosts)} done"
             + (f", {len(going)} begun" if going else ""),

@@ -83,14 +83,13 @@ def _read_board(state: HostState, run: StoredRun) -> HostNow:
 
 def _ask_hosts(run: StoredRun, known: dict[str, HostNow]) -> dict[str, HostNow]:
     """What the hosts say for which nobody speaks any more."""
-    left = read_left(run.path, run.plan)
-    open_ = [host for host in run.plan.hosts if host.alias not in run.outcomes and left[host.alias].told]
-    fanout: Fanout[HostNow] = Fanout(
-        (_ask(host, run, known[host.alias], left[host.alias]) for host in open_), run.plan.forks
-    )
-    never = {host.alias for host in run.plan.hosts if host.alias not in run.outcomes} - {host.alias for host in open_}
-    found = {alias: replace(known[alias], state="never begun", cell=None) for alias in never}
-    return found | {now.alias: now for now in fanout.run()}
+    open_ = [host for host in run.plan.hosts if host.alias not in run.outcomes]
+    left = read_left(run, [host.alias for host in open_])
+    begun = [host for host in open_ if left[host.alias].told]
+    questions = (_ask(host, run, known[host.alias], left[host.alias]) for host in begun)
+    fanout: Fanout[HostNow] = Fanout(questions, run.plan.forks)
+    never = {host.alias: replace(known[host.alias], state="never begun", cell=None) for host in open_}
+    return never | {now.alias: now for now in fanout.run()}
 
 
 def _ask(host: HostPlan, run: StoredRun, known: HostNow, left: JobLeft) -> Generator[HostNow | Pause, None, None]:

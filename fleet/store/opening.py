@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
@@ -94,24 +94,22 @@ def read_payload(path: Path) -> bytes:
         raise StoreError(f"{path / PAYLOAD_FILE} is missing.", "Without it nothing more can be started.") from error
 
 
-def read_left(path: Path, plan: Plan) -> dict[str, JobLeft]:
-    """By alias, how far the jobs of the run in the directory `path` had come.
+def read_left(run: StoredRun, aliases: Collection[str]) -> dict[str, JobLeft]:
+    """By alias, how far the jobs of these hosts had come.
 
     Raises:
         StoreError: a file cannot be read.
     """
     told: set[str] = set()
     seen: set[str] = set()
-    for event in read_events(path):
+    for event in read_events(run.path):
         if isinstance(event, HostStage):
             told |= {event.alias} if event.stage not in _BEFORE_TOLD else set()
             seen |= {event.alias} if event.stage in _SEEN else set()
-    names = name_directories(host.alias for host in plan.hosts)
+    names = name_directories(host.alias for host in run.plan.hosts)
     return {
-        host.alias: JobLeft(
-            host.alias in told, host.alias in seen, _read_kept(path / HOSTS_DIRECTORY / names[host.alias])
-        )
-        for host in plan.hosts
+        alias: JobLeft(alias in told, alias in seen, _read_kept(run.path / HOSTS_DIRECTORY / names[alias]))
+        for alias in aliases
     }
 
 

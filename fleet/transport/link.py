@@ -130,7 +130,7 @@ class Link:
         """Let go of everything: sockets, threads, agents. Never raises."""
         self.abort()
         for connection in reversed(self._connections):
-            _close_client(connection.client)
+            _close_client(connection.client, is_ended=True)
         for sock in self._sockets:
             with contextlib.suppress(OSError):
                 sock.close()
@@ -257,18 +257,25 @@ def _discard(connection: fabric.Connection, sock: SshSocket | None) -> None:
     if sock is not None:
         with contextlib.suppress(OSError):
             sock.shutdown(socket.SHUT_RDWR)
-    _close_client(connection.client)
+    _close_client(connection.client, is_ended=sock is not None)
     if sock is not None:
         sock.close()
 
 
-def _close_client(client: paramiko.SSHClient) -> None:
-    """Fabric's close leaves paramiko's threads behind after a failure; this does not."""
+def _close_client(client: paramiko.SSHClient, *, is_ended: bool) -> None:
+    """Fabric's close leaves paramiko's threads behind after a failure; this does not.
+
+    Args:
+        is_ended: its socket, or the first of the chain, was shut down, so that its thread ends by itself.
+    """
     transport = client.get_transport()
     if transport is None:
         return
     # Ends the timer of a handshake that did not come to its end.
     transport.packetizer.complete_handshake()
+    if is_ended and transport.is_alive():
+        # Before the socket is closed: when its number goes to a new connection at once, the thread waits for that one.
+        transport.join(_JOIN_LIMIT_S)
     with contextlib.suppress(Exception):
         client.close()
     if transport.is_alive():

@@ -76,9 +76,9 @@ class Sshd:
         found, queue = [], [self.process.pid]
         while queue:
             pid = queue.pop()
-            children = Path(f"/proc/{pid}/task/{pid}/children")
-            if children.exists():
-                queue += (more := [int(p) for p in children.read_text().split()])
+            with contextlib.suppress(OSError):  # it has ended
+                children = Path(f"/proc/{pid}/task/{pid}/children").read_text()
+                queue += (more := [int(p) for p in children.split()])
                 found += more
         return found
 

@@ -7,11 +7,13 @@ import io
 import os
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from fleet.errors import ContactLost, Unreachable
+from fleet.transport.ssh import SshTransport
 from tests.transport.conftest import SHELLS, Loopback, OpenTransport, Sshd
 
 pytestmark = pytest.mark.needs("ssh", "root")
@@ -204,3 +206,23 @@ def test_ipv6(start_sshd: Callable[..., Sshd], open_ssh: OpenTransport) -> None:
     transport = open_ssh(sshd.connection(), sshd.known_hosts)
     assert transport.run(["echo", "six"], timeout_s=10).stdout == b"six\n"
     assert f"@[::1]:{sshd.port}" in str(transport.route)
+
+
+def test_many_connections_end_at_once(start_sshd: Callable[..., Sshd], open_ssh: OpenTransport) -> None:
+    """The numbers of closed sockets go to new ones: nobody may wait for a socket that is another's by now."""
+    sshd = start_sshd("MaxStartups 1000")
+
+    def come_and_go(transport: SshTransport) -> float:
+        slowest = 0.0
+        for _ in range(3):
+            for _ in range(2):
+                assert transport.run(["true"], timeout_s=30).exit_status == 0
+            begin = time.monotonic()
+            transport.close()
+            slowest = max(slowest, time.monotonic() - begin)
+        return slowest
+
+    with ThreadPoolExecutor(24) as pool:
+        took = list(pool.map(come_and_go, [open_ssh(sshd.connection(), sshd.known_hosts) for _ in range(24)]))
+
+    assert max(took) < 1.5, took

@@ -17,7 +17,7 @@ from collections.abc import Generator, Iterable, Iterator
 from enum import Enum
 from typing import Generic, TypeVar
 
-from fleet.host.follow import Pause
+from fleet.host.pause import Pause
 
 HURRY_S = 1.0
 """The longest pause of a cancelled job: its end is wanted soon, and the host is still not to be stormed."""

@@ -10,7 +10,7 @@ from collections.abc import Callable, Generator
 import pytest
 
 from fleet.fanout import HURRY_S, Fanout
-from fleet.host.follow import Pause
+from fleet.host.pause import Pause
 
 Job = Generator[str | Pause, None, None]
 

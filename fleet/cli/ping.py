@@ -15,8 +15,8 @@ from fleet.cli.consoles import open_stdout, print_problem
 from fleet.cli.select import name_inventory, select
 from fleet.errors import ExitCode, HostError
 from fleet.fanout import Fanout
-from fleet.host.follow import Pause
 from fleet.host.framing import Shell
+from fleet.host.pause import Pause
 from fleet.host.preflight import check_runtime, check_tools, check_workdir, find_warnings
 from fleet.host.probe import choose_python, probe_host
 from fleet.model.inventory import Host

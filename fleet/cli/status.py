@@ -11,8 +11,8 @@ from pathlib import Path
 from fleet.cli.consoles import open_stdout
 from fleet.errors import HostError
 from fleet.fanout import Fanout
-from fleet.host.follow import Pause
 from fleet.host.framing import Shell
+from fleet.host.pause import Pause
 from fleet.host.probe import Probe, name_job, reread_probe
 from fleet.host.steps import poll_job
 from fleet.model.left import JobLeft

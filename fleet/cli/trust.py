@@ -15,7 +15,7 @@ from fleet.cli.consoles import open_stdout, print_problem
 from fleet.cli.select import name_inventory, select
 from fleet.errors import ExitCode, HostError
 from fleet.fanout import Fanout
-from fleet.host.follow import Pause
+from fleet.host.pause import Pause
 from fleet.model.inventory import Host
 from fleet.report.terminal_blocks import Column, Ink, print_blocks
 from fleet.report.wording import count_things

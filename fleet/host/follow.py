@@ -9,20 +9,12 @@ from dataclasses import dataclass, field
 from fleet.errors import ContactLost, HostError
 from fleet.host.framing import Shell
 from fleet.host.outcome import Ending
+from fleet.host.pause import Pause
 from fleet.host.steps import PULL_DEADLINE_S, JobState, Task, cancel_job, poll_job, start_job
 from fleet.model.event import Event, HostNotice, HostProgress, HostStage
 from fleet.model.inventory import Settings
 from fleet.model.result import HostStatus, Stage
 from fleet.runtime.base import HostJob
-
-
-@dataclass(frozen=True)
-class Pause:
-    """Nothing to do for this host for a while."""
-
-    seconds: float
-    connecting: bool = False
-    """No job was started there yet: what comes next may hang, and is to hang up new hosts only."""
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,10 @@ from datetime import UTC, datetime
 from typing import TypeVar
 
 from fleet.errors import ContactLost, FleetError, HostError, Unreachable
-from fleet.host.follow import Follower, GivenUp, Patience, Pause
+from fleet.host.follow import Follower, GivenUp, Patience
 from fleet.host.framing import Shell
 from fleet.host.outcome import Ending, build_outcome
+from fleet.host.pause import Pause
 from fleet.host.preflight import check_runtime, check_tools, check_workdir, find_warnings
 from fleet.host.probe import Probe, choose_python, name_job, probe_host, reread_probe
 from fleet.host.results import Expectation, lose_cells

@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from fleet.host.follow import Follower, GivenUp, Patience, Pause
+from fleet.host.follow import Follower, GivenUp, Patience
 from fleet.host.framing import Shell
+from fleet.host.pause import Pause
 from fleet.host.steps import Task
 from fleet.model.event import HostNotice, HostProgress
 from fleet.model.inventory import Settings

@@ -108,7 +108,7 @@ def collect_offers(place: Place, endpoint: Endpoint, agent: Agent) -> list[Offer
 
 
 def _add(path: str, from_agent: dict[bytes, Offer], offers: dict[bytes, Offer], problems: list[Unusable]) -> None:
-    blob = _read_public_blob(Path(path))
+    blob = _read_public_blob(Path(path)) if from_agent else None
     if blob is not None and blob in from_agent:
         offers.setdefault(blob, from_agent[blob])
         return

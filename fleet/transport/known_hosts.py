@@ -130,11 +130,16 @@ def _is_key(key_type: str, key: str) -> bool:
 def _match_patterns(name: str, patterns: Sequence[str]) -> bool:
     matched = False
     for pattern in patterns:
-        if _pattern(pattern.removeprefix("!")).fullmatch(name):
+        if match_pattern(name, pattern.removeprefix("!")):
             if pattern.startswith("!"):
                 return False
             matched = True
     return matched
+
+
+def match_pattern(name: str, pattern: str) -> bool:
+    """Whether a pattern of ssh's files, with `*` and `?`, stands for a name."""
+    return _pattern(pattern).fullmatch(name) is not None
 
 
 @lru_cache(maxsize=4096)

@@ -10,11 +10,13 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 
 from fleet.model.inventory import Connection
 from fleet.transport.faults import unusable_config
+from fleet.transport.ssh_answers import Answer, Options, find_answer
 from fleet.transport.ssh_tokens import Tokens, home_directory, local_user
 
 DEFAULT_IDENTITIES = ("id_ed25519", "id_ecdsa", "id_rsa")
@@ -22,8 +24,10 @@ _OTHER_DEFAULT_IDENTITIES = ("id_ecdsa_sk", "id_ed25519_sk", "id_xmss", "id_dsa"
 _MOST_JUMPS = 8
 _RESOLVE_LIMIT_S = 20.0
 
-Options = Mapping[str, tuple[str, ...]]
-"""Directives in lower case; a directive given several times has several values."""
+_VERSION = "OpenSSH_"
+_READING = "debug1: Reading configuration data "
+_CHATTER = (_VERSION, "debug1: ")
+"""What -v alone makes ssh say on stderr."""
 
 
 @dataclass(frozen=True)
@@ -139,7 +143,7 @@ def _file_option(ssh_args: Sequence[str]) -> tuple[str, ...]:
 
 
 def _ask_ssh(question: _Question) -> Options:
-    """Run `ssh -G`. Without an ssh client: nothing is configured."""
+    """Ask `ssh -G`. Without an ssh client: nothing is configured."""
     if question.name.startswith("-") or not question.name.isprintable():
         what = f"{question.name!r} is not a host name."
         raise unusable_config(question.alias, "ssh_config", what, "Correct ansible_host or ProxyJump.")
@@ -150,14 +154,16 @@ def _ask_ssh(question: _Question) -> Options:
             what = f"The inventory gives ssh options ({given}), and there is no ssh client to read them."
             raise unusable_config(question.alias, "ssh_config", what, "Install the OpenSSH client on the control node.")
         return {}
-    argv = [ssh, "-G", *question.ssh_args]
+    # -v: it says which files it read.
+    argv = [ssh, "-v", "-G", *question.ssh_args]
     argv += ["-p", str(question.port)] if question.port else []
     argv += ["-l", question.user] if question.user else []
     argv += ["-i", question.identity] if question.identity else []
-    return _run_ssh(question, [*argv, "--", question.name])
+    argv.append("--")
+    return find_answer(argv, question.name, lambda: _run_ssh(question, [*argv, question.name]))
 
 
-def _run_ssh(question: _Question, argv: list[str]) -> Options:
+def _run_ssh(question: _Question, argv: list[str]) -> Answer:
     try:
         done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, timeout=_RESOLVE_LIMIT_S)
     except subprocess.TimeoutExpired:
@@ -168,8 +174,9 @@ def _run_ssh(question: _Question, argv: list[str]) -> Options:
     except (OSError, ValueError) as error:
         what = f"`ssh -G {question.name}` cannot be run: {error}."
         raise unusable_config(question.alias, "ssh_config", what, "Correct the ssh options of the inventory.") from None
+    said = done.stderr.decode("utf-8", "replace").splitlines()
     if done.returncode != 0:
-        words = " ".join(done.stderr.decode("utf-8", "replace").split())[:500]
+        words = " ".join(line.strip() for line in said if not line.startswith(_CHATTER))[:500]
         what = f"ssh refuses the configuration for {question.name}: {words or 'it gives no reason'}"
         raise unusable_config(
             question.alias, "ssh_config", what, f"Correct ssh_config, until `ssh -G {question.name}` is content."
@@ -178,7 +185,8 @@ def _run_ssh(question: _Question, argv: list[str]) -> Options:
     for line in done.stdout.decode("utf-8", "surrogateescape").splitlines():
         key, _, value = line.partition(" ")
         options[key.lower()] = (*options.get(key.lower(), ()), value.strip())
-    return options
+    files = tuple(line.removeprefix(_READING) for line in said if line.startswith(_READING))
+    return Answer(options, files if any(line.startswith(_VERSION) for line in said) else None)
 
 
 def _first(options: Options, key: str) -> str | None:
@@ -194,7 +202,6 @@ def _read_endpoint(question: _Question, options: Options) -> Endpoint:
     tokens = Tokens(host, port, user, question.name)
     files = (question.identity,) if question.identity else options.get("identityfile", ())
     chosen = tuple(tokens.expand(f) for f in files if f != "none")
-    defaults = {str(home_directory() / ".ssh" / n) for n in (*DEFAULT_IDENTITIES, *_OTHER_DEFAULT_IDENTITIES)}
     alias = _first(options, "hostkeyalias")
     return Endpoint(
         asked=question.name,
@@ -202,7 +209,7 @@ def _read_endpoint(question: _Question, options: Options) -> Endpoint:
         port=port,
         user=user,
         # ssh lists its default names when nobody chose, and `none` when that was chosen.
-        identity_files=None if set(chosen) <= defaults and "none" not in files else chosen,
+        identity_files=None if set(chosen) <= _list_default_identities() and "none" not in files else chosen,
         identity_is_inventorys=question.identity is not None,
         identities_only=question.identity is not None or _first(options, "identitiesonly") == "yes",
         identity_agent=_find_agent(tokens, _first(options, "identityagent")),
@@ -215,6 +222,12 @@ def _read_endpoint(question: _Question, options: Options) -> Endpoint:
         proxy_command=_read_proxy_command(question, options, tokens),
         warnings=_find_unsupported(question, options),
     )
+
+
+@cache
+def _list_default_identities() -> frozenset[str]:
+    folder = home_directory() / ".ssh"
+    return frozenset(str(folder / name) for name in (*DEFAULT_IDENTITIES, *_OTHER_DEFAULT_IDENTITIES))
 
 
 def _list_known_hosts(options: Options, tokens: Tokens) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ import os
 import pwd
 import re
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 
@@ -21,21 +22,23 @@ class Tokens:
 
     def expand(self, text: str) -> str:
         """Fill in `%` tokens, `${VARIABLES}` and a leading `~/`."""
-        values = {
-            "%": "%",
-            "d": str(home_directory()),
-            "h": self.host,
-            "i": str(os.getuid()),
-            "n": self.name,
-            "p": str(self.port),
-            "r": self.user,
-            "u": local_user(),
-        }
-        text = re.sub(r"%(.)", lambda m: values.get(m[1], m[0]), text)
+        if "%" in text:
+            values = {
+                "%": "%",
+                "d": str(home_directory()),
+                "h": self.host,
+                "i": str(os.getuid()),
+                "n": self.name,
+                "p": str(self.port),
+                "r": self.user,
+                "u": local_user(),
+            }
+            text = re.sub(r"%(.)", lambda m: values.get(m[1], m[0]), text)
         text = re.sub(r"\$\{(\w+)\}", lambda m: os.environ.get(m[1], m[0]), text)
         return str(home_directory()) + text[1:] if text.startswith("~/") else text
 
 
+@cache
 def home_directory() -> Path:
     """The account's home, as ssh has it, not $HOME."""
     try:

@@ -8,6 +8,7 @@ import os
 import queue
 import selectors
 import socket
+import struct
 import threading
 from collections.abc import Sequence
 
@@ -23,13 +24,16 @@ UNACKNOWLEDGED_LIMIT_MS = 30_000
 _NEXT_ADDRESS_AFTER_S = 0.5
 _HANDSHAKE_LIMIT_BYTES = 1 << 20
 _FIRST_BYTES = 200
+_READ_BYTES = 1 << 16
 
 
 class SshSocket(socket.socket):
-    """A stream socket that acknowledges at once and bounds what a stranger may send.
+    """A stream socket that acknowledges at once, waits as few times as it can, and bounds what a stranger may send.
 
     Delayed acknowledgements cost 40 ms a round trip against a peer with Nagle's algorithm on, and the kernel turns them
-    on again by itself: TCP_QUICKACK is set again before each read.
+    on again by itself: TCP_QUICKACK is set again before each read. With hundreds of threads every wait gives the
+    interpreter away and has to get it back: so what is there is read ahead, where paramiko asks for each packet twice,
+    and time limits are the kernel's, where Python would wait for the socket before it reads.
     """
 
     def __init__(
@@ -41,13 +45,34 @@ class SshSocket(socket.socket):
         self.first_bytes = b""
         """The beginning of what the peer sent."""
         self._strange_bytes = 0
+        self._ahead = b""
+        """Read, and not asked for yet."""
         self._quick = hasattr(socket, "TCP_QUICKACK") and family != socket.AF_UNIX
 
+    def shut_down(self) -> None:
+        """From another thread: whoever waits for the peer wakes up at its end."""
+        with contextlib.suppress(OSError):
+            self.shutdown(socket.SHUT_RDWR)
+
+    def settimeout(self, value: float | None, /) -> None:
+        super().settimeout(None)
+        timeval = struct.pack("ll", int(value or 0), int((value or 0) % 1 * 1e6))
+        for option in (socket.SO_RCVTIMEO, socket.SO_SNDTIMEO):
+            self.setsockopt(socket.SOL_SOCKET, option, timeval)
+
     def recv(self, bufsize: int, flags: int = 0, /) -> bytes:
+        data = self._ahead or self._read(max(bufsize, _READ_BYTES), flags)
+        self._ahead = data[bufsize:]
+        return data[:bufsize]
+
+    def _read(self, most: int, flags: int) -> bytes:
         if self._quick:
             with contextlib.suppress(OSError):
                 self.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 1)
-        data = super().recv(bufsize, flags)
+        try:
+            data = super().recv(most, flags)
+        except BlockingIOError:
+            raise TimeoutError from None
         if not self.trusted:
             self.first_bytes += data[: _FIRST_BYTES - len(self.first_bytes)]
             self._strange_bytes += len(data)

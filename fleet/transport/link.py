@@ -9,11 +9,10 @@ from __future__ import annotations
 import contextlib
 import logging
 import random
-import socket
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import fabric
 import paramiko
@@ -27,6 +26,7 @@ from fleet.transport.known_hosts import HostKeys, find_host_keys, fingerprint_of
 from fleet.transport.proxy_command import open_proxy
 from fleet.transport.sockets import SshSocket, open_socket
 from fleet.transport.ssh_config import Endpoint
+from fleet.transport.watchdog import WATCHDOG
 
 CONNECT_LIMIT_S = 30.0
 """For one hop, from the first packet to the accepted key, with all tries, unless ssh_config says ConnectTimeout."""
@@ -52,6 +52,14 @@ class CheckKey(Protocol):
 
 class _Transport(paramiko.Transport):
     """Paramiko's transport with short key exchange and few wake-ups; reading is ended by closing the socket."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        # A thread for each handshake, and a look at it with each packet: the watchdog does it for all.
+        self.packetizer.start_handshake = lambda timeout: None  # type: ignore[method-assign]
+
+    def _parse_debug(self, m: paramiko.Message) -> None:
+        """Leave it: sshd tells twice what a key may do, and paramiko looks at each letter of that."""
 
     _active_check_timeout = 2.0
     _preferred_ciphers = (
@@ -123,8 +131,7 @@ class Link:
     def abort(self) -> None:
         """End the connection from another thread, at once: whoever waits for it wakes up with an error."""
         for sock in self._sockets:
-            with contextlib.suppress(OSError):
-                sock.shutdown(socket.SHUT_RDWR)
+            sock.shut_down()
 
     def close(self) -> None:
         """Let go of everything: sockets, threads, agents. Never raises."""
@@ -172,7 +179,8 @@ class Link:
         connection = _build_connection(endpoint, gateway, sock, _Terms(keys.offered_types(), offers, deadline))
         connection.client.set_missing_host_key_policy(_Gate(admit))
         try:
-            connection.open()
+            with WATCHDOG.watch(deadline.left(), self.abort if sock is None else sock.shut_down):
+                connection.open()
         except (paramiko.SSHException, EOFError, OSError) as error:
             explained = explain_handshake(place, connection.client.get_transport(), sock, error, deadline)
             _discard(connection, sock)
@@ -223,8 +231,7 @@ def _build_connection(
     left = max(0.1, terms.deadline.left())
 
     def make_transport(sock: SshSocket, **options: object) -> paramiko.Transport:
-        transport = _Transport(sock, **options)  # type: ignore[arg-type]
-        transport.handshake_timeout = left
+        transport = _Transport(sock, **options)
         rsa = ("rsa-sha2-512", "rsa-sha2-256")
         algorithms = [a for t in terms.key_types for a in (rsa if t == "ssh-rsa" else (t,))]
         transport.get_security_options().key_types = tuple(algorithms)
@@ -255,8 +262,7 @@ def _build_connection(
 
 def _discard(connection: fabric.Connection, sock: SshSocket | None) -> None:
     if sock is not None:
-        with contextlib.suppress(OSError):
-            sock.shutdown(socket.SHUT_RDWR)
+        sock.shut_down()
     _close_client(connection.client, is_ended=sock is not None)
     if sock is not None:
         sock.close()
@@ -271,8 +277,6 @@ def _close_client(client: paramiko.SSHClient, *, is_ended: bool) -> None:
     transport = client.get_transport()
     if transport is None:
         return
-    # Ends the timer of a handshake that did not come to its end.
-    transport.packetizer.complete_handshake()
     if is_ended and transport.is_alive():
         # Before the socket is closed: when its number goes to a new connection at once, the thread waits for that one.
         transport.join(_JOIN_LIMIT_S)

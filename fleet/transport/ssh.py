@@ -6,7 +6,6 @@ import contextlib
 import io
 import secrets
 import select
-import threading
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -21,6 +20,7 @@ from fleet.transport.deadline import Deadline
 from fleet.transport.faults import Place, contact_lost, unreachable
 from fleet.transport.link import Link, open_link
 from fleet.transport.ssh_config import Endpoint, resolve_endpoint
+from fleet.transport.watchdog import WATCHDOG
 
 DRAIN_LIMIT_S = 5.0
 """How long after its end a command's output may stay open (held by a child in the background) without a byte."""
@@ -132,15 +132,8 @@ class SshTransport:
     def _watched(self, deadline: Deadline) -> Iterator[None]:
         """End the connection at the deadline: for some answers, and for room in the socket, paramiko waits for ever."""
         assert self._link is not None
-        timer = threading.Timer(deadline.left() + _GRACE_S, self._link.abort)
-        timer.daemon = True
-        timer.name = "fleet-watchdog"
-        timer.start()
-        try:
+        with WATCHDOG.watch(deadline.left() + _GRACE_S, self._link.abort):
             yield
-        finally:
-            timer.cancel()
-            timer.join()
 
     @contextlib.contextmanager
     def _translated(self, deadline: Deadline) -> Iterator[None]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -84,18 +85,28 @@ class Transport(Protocol):
         ...
 
 
-def quote_command(argv: Sequence[str]) -> str:
+def quote_command(argv: Sequence[str], mark: str = "") -> str:
     r"""One line that any login shell (sh, bash, zsh, fish, tcsh) passes on to /bin/sh unchanged.
+
+    A mark is printed on both outputs first: what comes before it is the login shell's own noise.
 
     The words are quoted for sh, then written with `printf %b` escapes so that the line holds no quote, backslash pair,
     newline, `!` or byte beyond ASCII that some shell would read in its own way.
     """
-    text = "exec " + shlex.join(argv)
+    say = f"printf %s {shlex.quote(mark)}"
+    text = (f"{say}; {say} >&2; " if mark else "") + _write_command(argv)
     return 'exec /bin/sh -c \'eval "$(printf %b "$1")"\' sh \'' + _escape(text) + "'"
 
 
-_PLAIN = frozenset('abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789 _-./=:,@%+*?()[]{}<>|&;$"#~^`')
+def _write_command(argv: Sequence[str]) -> str:
+    """For /bin/sh, which runs a script of its own itself: a machine that is being measured starts one program less."""
+    if list(argv[:2]) != ["/bin/sh", "-c"]:
+        return "exec " + shlex.join(argv)
+    return f"set -- {shlex.join(argv[4:])}\n{argv[2]}"
+
+
+_SPECIAL = re.compile(r"""[^A-Za-z0-9 _./=:,@%+*?()\[\]{}<>|&;$"#~^`-]""")
 
 
 def _escape(text: str) -> str:
-    return "".join(c if c in _PLAIN else "".join(f"\\0{b:03o}" for b in c.encode()) for c in text)
+    return _SPECIAL.sub(lambda m: "".join(f"\\0{b:03o}" for b in m[0].encode()), text)

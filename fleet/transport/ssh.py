@@ -33,9 +33,6 @@ _STATUS_POLL_S = 1.0
 _GRACE_S = 0.5
 _END_LIMIT_S = 0.1
 
-# Says the mark on both outputs, then becomes the command: what came before the mark is the login shell's own noise.
-_ANNOUNCE = 'printf %s "$1"; printf %s "$1" >&2; shift; exec "$@"'
-
 
 class SshTransport:
     """One host over SSH (see `fleet.transport.base.Transport`).
@@ -83,7 +80,7 @@ class SshTransport:
         """See `Transport.run`. Output of the login shell's start files is not part of the result."""
         deadline = Deadline(timeout_s)
         mark = secrets.token_hex(12)
-        line = quote_command(["/bin/sh", "-c", _ANNOUNCE, "sh", mark, *argv])
+        line = quote_command(argv, mark)
         channel = self._open_channel(deadline)
         feed = io.BytesIO(stdin) if isinstance(stdin, bytes) else stdin
         work = _Command(channel, feed, Capture(limit_bytes, mark.encode()), Capture(limit_bytes, mark.encode()))

@@ -53,6 +53,18 @@ def test_argv_passes_every_login_shell_unchanged(
     assert done.stderr == b""
 
 
+@pytest.mark.parametrize("shell", [pytest.param(s, marks=pytest.mark.needs(s)) for s in SHELLS])
+def test_a_script_is_run_as_by_a_shell_of_its_own(
+    loopback: Loopback, sshd: Sshd, open_ssh: OpenTransport, shell: str
+) -> None:
+    transport = open_ssh(sshd.connection(user=loopback.users[shell]), sshd.known_hosts)
+    script = '# a comment\nset -u\ncat\nprintf \'%s\\0\' "$#" "$@"\necho "it\'s" >&2\n(exit 3)\nexit $?\n# the end'
+    done = transport.run(["/bin/sh", "-c", script, "fleet", *NASTY], stdin=b"in\n", timeout_s=20)
+    assert (done.exit_status, done.stderr) == (3, b"it's\n")
+    assert done.stdout.decode().removeprefix("in\n").split("\0")[:-1] == [str(len(NASTY)), *NASTY]
+    assert transport.run(["/bin/sh", "-c", "echo $#"], timeout_s=20).stdout == b"0\n"
+
+
 def test_megabytes_go_in_and_come_out_unharmed(sshd: Sshd, open_ssh: OpenTransport) -> None:
     transport = open_ssh(sshd.connection(), sshd.known_hosts)
     data = os.urandom(5_000_000)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 
 _ACTIVE = frozenset({"Cc", "Cf", "Cs", "Co", "Cn"})
+_UNCOMMON = re.compile(r"[^\n -~]")
 
 
 def make_inert(text: str, limit: int = 2000) -> str:
@@ -14,5 +16,5 @@ def make_inert(text: str, limit: int = 2000) -> str:
     surrogates become U+FFFD, tabs a space; line ends stay. At most `limit` characters are kept.
     """
     kept = text[:limit].replace("\r\n", "\n").replace("\t", " ")
-    clean = "".join(c if c == "\n" or unicodedata.category(c) not in _ACTIVE else "\ufffd" for c in kept)
+    clean = _UNCOMMON.sub(lambda m: "\ufffd" if unicodedata.category(m[0]) in _ACTIVE else m[0], kept)
     return clean + ("…" if len(text) > limit else "")

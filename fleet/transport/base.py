@@ -6,6 +6,7 @@ import re
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Protocol
 
 
@@ -93,20 +94,27 @@ def quote_command(argv: Sequence[str], mark: str = "") -> str:
     The words are quoted for sh, then written with `printf %b` escapes so that the line holds no quote, backslash pair,
     newline, `!` or byte beyond ASCII that some shell would read in its own way.
     """
-    say = f"printf %s {shlex.quote(mark)}"
+    say = f"printf %s {_quote(mark)}"
     text = (f"{say}; {say} >&2; " if mark else "") + _write_command(argv)
-    return 'exec /bin/sh -c \'eval "$(printf %b "$1")"\' sh \'' + _escape(text) + "'"
+    return f"exec /bin/sh -c 'eval \"$(printf %b \"$1\")\"' sh '{text}'"
 
 
 def _write_command(argv: Sequence[str]) -> str:
     """For /bin/sh, which runs a script of its own itself: a machine that is being measured starts one program less."""
     if list(argv[:2]) != ["/bin/sh", "-c"]:
-        return "exec " + shlex.join(argv)
-    return f"set -- {shlex.join(argv[4:])}\n{argv[2]}"
+        return " ".join(["exec", *map(_quote, argv)])
+    return " ".join(["set --", *map(_quote, argv[4:])]) + _escape(f"\n{argv[2]}")
+
+
+@lru_cache(maxsize=256)
+def _quote(word: str) -> str:
+    """The scripts are long, and the same for all hosts."""
+    return _escape(shlex.quote(word))
 
 
 _SPECIAL = re.compile(r"""[^A-Za-z0-9 _./=:,@%+*?()\[\]{}<>|&;$"#~^`-]""")
 
 
+@lru_cache(maxsize=256)
 def _escape(text: str) -> str:
     return _SPECIAL.sub(lambda m: "".join(f"\\0{b:03o}" for b in m[0].encode()), text)

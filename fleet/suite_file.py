@@ -14,9 +14,7 @@ import yaml
 from yaml import MappingNode, Node, ScalarNode, SequenceNode
 
 from fleet.errors import ConfigError
-from fleet.inventory.documents import suggest_file
-
-MAX_BYTES = 1_000_000
+from fleet.inventory.yaml_file import compose, error_at, read_text
 
 Entries = dict[str, Node]
 """A mapping's values by key."""
@@ -39,24 +37,15 @@ class SuiteFile:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        text = self._read()
-        try:
-            self._loader = yaml.SafeLoader(text)
-            root = self._loader.get_single_node()
-        except yaml.MarkedYAMLError as e:
-            mark = e.problem_mark or e.context_mark
-            line = mark.line + 1 if mark else None
-            raise ConfigError(f"this is not YAML: {e.problem or e.context}", file=path, line=line) from e
-        except (yaml.YAMLError, RecursionError) as e:
-            reason = "it is nested too deeply" if isinstance(e, RecursionError) else str(e).splitlines()[0]
-            raise ConfigError(f"this is not YAML: {reason}", file=path) from e
+        self._loader = yaml.SafeLoader("")
+        root = compose(path, read_text(path))
         if root is None:
             raise ConfigError("the suite is empty", file=path, hint="It needs at least a name and cells.")
         self.root: Node = root
 
     def error(self, node: Node, message: str, hint: str = "") -> ConfigError:
         """What is wrong at `node`."""
-        return ConfigError(message, file=self._path, line=node.start_mark.line + 1, hint=hint)
+        return error_at(self._path, node, message, hint)
 
     def read_mapping(self, node: Node, what: str, known: Sequence[str], required: Sequence[str] = ()) -> Entries:
         """The values by key: only known keys, each once, the required ones among them."""
@@ -147,22 +136,6 @@ class SuiteFile:
             return self._loader.construct_object(node)
         except (ValueError, yaml.YAMLError) as e:  # e.g. `!!int x`, or a number with thousands of digits
             raise self.error(node, f"{what}: {_describe(node)} cannot be read") from e
-
-    def _read(self) -> str:
-        try:
-            with self._path.open("rb") as f:
-                data = f.read(MAX_BYTES + 1)
-        except OSError as e:
-            reason = (e.strerror or str(e)).lower()
-            hint = suggest_file(self._path) if isinstance(e, FileNotFoundError) else ""
-            raise ConfigError(f"the suite cannot be read: {reason}", file=self._path, hint=hint) from e
-        if len(data) > MAX_BYTES:
-            raise ConfigError(f"the suite is larger than {MAX_BYTES} bytes", file=self._path)
-        try:
-            return data.decode("utf-8-sig")
-        except UnicodeDecodeError as e:
-            line = data[: e.start].count(b"\n") + 1
-            raise ConfigError("the suite is not UTF-8", file=self._path, line=line) from e
 
 
 def _describe(node: Node) -> str:

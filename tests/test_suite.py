@@ -170,7 +170,7 @@ TRAIN = "- models: [alexnet]\n  batch_sizes: [1]\n  on: [gpu]\n"
         ("name: mine\n", TRAIN + "  devices: [2]\n  steps_per_call: [1, 2]\n", 7, "one device takes several"),
         ("name: mine\n", TRAIN + "  steps_per_call: [0]\n", 6, "from 1 to 10000"),
         ("name: mine\n", "- [a]\n", 3, "an entry of cells is a mapping"),
-        ("name: mine\n", "  {a\n", 4, "this is not YAML"),
+        ("name: mine\n", "  {a\n", 4, "is not valid YAML"),
     ],
 )
 def test_mistake_names_file_line_and_nearest_name(tmp_path: Path, head: str, cells: str, line: int, words: str) -> None:
@@ -187,11 +187,11 @@ def test_mistake_names_file_line_and_nearest_name(tmp_path: Path, head: str, cel
         (b"", "the suite is empty"),
         (b"# nothing\n", "the suite is empty"),
         (b"name: \xff\n", "not UTF-8"),
-        (b"name: a\x07b\n", "not YAML"),
-        (b"[" * 5000, "not YAML"),
+        (b"name: a\x07b\n", "1: holds the control character U+0007"),
+        (b"[" * 5000, "nested too deeply"),
         (b"- a\n", "a suite is a mapping"),
-        (b"name: " + b"x" * 1_000_001, "larger than"),
-        (b"name: a\ncells: &a [*a]\n", "an entry of cells is a mapping"),
+        (b"name: " + b"x" * 10_000_001, "larger than 10 MB"),
+        (b"name: a\ncells: &a [*a]\n", "2: an alias (`*name`) stands inside its own anchor"),
     ],
 )
 def test_file_that_is_no_suite_is_refused_in_one_sentence(tmp_path: Path, data: bytes, words: str) -> None:
@@ -207,7 +207,7 @@ def test_unknown_suite_and_missing_file_say_what_there_is() -> None:
     with pytest.raises(ConfigError, match=r"no suite 'smok'; did you mean smoke\?") as e:
         load_suite("smok", MODELS)
     assert "quick" in e.value.hint
-    with pytest.raises(ConfigError, match=r"nowhere/x\.yaml: the suite cannot be read: no such file"):
+    with pytest.raises(ConfigError, match=r"nowhere/x\.yaml: there is no such file"):
         load_suite("nowhere/x.yaml", MODELS)
 
 

@@ -11,9 +11,10 @@ from yaml.nodes import MappingNode, Node, ScalarNode
 
 from fleet.errors import ConfigError
 from fleet.inventory.addresses import check_alias
-from fleet.inventory.documents import NULL_TAG, STR_TAG, Document, Entry, describe, line_of, other_format_error
+from fleet.inventory.documents import NULL_TAG, STR_TAG, Document, Entry, describe, other_format_error
 from fleet.inventory.ranges import MAX_HOSTS, expand_ranges, split_port
 from fleet.inventory.values import Variable, read_variables
+from fleet.inventory.yaml_file import line_of
 
 SECTIONS = ("hosts", "children", "vars")
 PRIORITY = "ansible_group_priority"

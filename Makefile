@@ -25,9 +25,9 @@ demo: $(VENV)/.fleet
 	@$(BIN)/fleet run --inventory inventories/localhost.yaml --suite smoke
 	@echo "fleet is here: $(BIN)/fleet. What next? $(BIN)/fleet --help, and README.md." >&2
 
-# pytest comes last: the last line of `make test` counts the tests.
+# pytest comes last: the last line of `make test` counts the tests. A file's tests stay together, in one process.
 test: lint lab
-	@$(BIN)/python -m pytest
+	@$(BIN)/python -m pytest --numprocesses=auto --dist=loadfile
 
 zoo: $(VENV)/.fleet
 	@FLEET_ZOO=all $(BIN)/python -m pytest tests/payload/test_zoo_counts.py tests/payload/test_zoo_logits.py \

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tempfile
 from collections.abc import Generator, Iterator, Mapping
 from pathlib import Path
 from typing import Protocol, Unpack
@@ -15,6 +16,7 @@ from tests import needs
 from tests.lab.hosts import HostOptions, LabHost
 from tests.lab.images import build_tensorflow_image
 from tests.lab.lab import Lab
+from tests.waiting import hold
 
 ROOT = Path(__file__).parent.parent
 
@@ -25,6 +27,12 @@ def pytest_configure(config: pytest.Config) -> None:
         "needs(*names): what the machine must have: ssh, docker, tensorflow, root, or a program. Missing, the test is"
         " skipped; missing and named in FLEET_REQUIRE, it fails.",
     )
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """Test processes of `make test`: one more than processors, for many tests wait; eight at most, for the memory."""
+    return min((os.cpu_count() or 1) + 1, 8)
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -65,6 +73,13 @@ def _refuse_skip(report: pytest.TestReport | pytest.CollectReport) -> None:
     if required is not None:
         report.outcome = "failed"
         report.longrepr = f"skipped, but FLEET_REQUIRE names {required}: {reason}"
+
+
+@pytest.fixture
+def this_machine() -> Iterator[None]:
+    """Only one test at a time runs fleet's jobs on this machine itself, where there is one lock for all of them."""
+    with hold(Path(tempfile.gettempdir(), f"fleet-tests-{os.getuid()}.lock")):
+        yield
 
 
 @pytest.fixture

@@ -92,6 +92,7 @@ def test_installed_fleet_says_its_version(installed: Path, tmp_path: Path) -> No
 
 
 @pytest.mark.needs("tensorflow")
+@pytest.mark.usefixtures("this_machine")
 def test_installed_fleet_measures_this_machine(installed: Path, tmp_path: Path) -> None:
     (tmp_path / "lab.yaml").write_text(
         "all:\n  hosts:\n    here:\n      ansible_connection: local\n      fleet_runtime: native\n"
@@ -145,7 +146,7 @@ def test_lock_has_a_hashed_version_for_every_requirement_and_no_address() -> Non
 def test_make_test_ends_with_pytest_and_make_alone_says_what_there_is(tmp_path: Path) -> None:
     env = clean_environment(tmp_path)
     steps = run(["make", "--dry-run", "--always-make", "test"], ROOT, env).strip().splitlines()
-    assert steps[-1].endswith("-m pytest")
+    assert "-m pytest " in steps[-1]
     assert {"make demo", "make test"} <= set(re.findall(r"make \w+", run(["make"], ROOT, env)))
 
 

@@ -8,7 +8,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO
@@ -22,6 +21,7 @@ from fleet.model.result import Stage
 from fleet.store.rundir import Store
 from tests.conftest import ROOT
 from tests.run_builder import Ending, make_cells, make_outcome, make_plan
+from tests.waiting import wait_for
 
 SUITE = """
 name: tiny
@@ -35,7 +35,7 @@ Start = Callable[..., contextlib.AbstractContextManager[subprocess.Popen[str]]]
 
 
 @pytest.fixture
-def start_run(workspace: Path, isolated_home: Path) -> Start:
+def start_run(workspace: Path, isolated_home: Path, this_machine: None) -> Start:
     """`fleet run` of a tiny suite on this machine, until its job has been started."""
     settings = "ansible_connection: local, fleet_runtime: native, fleet_devices: cpu"
     place = f"fleet_workdir: {workspace / 'work'}"
@@ -130,10 +130,7 @@ def test_who_leaves_at_once_hears_what_goes_on(start_run: Start, workspace: Path
     assert "left at once; what was started on here goes on there" in err
     assert f"fleet resume {job.name.rpartition('-')[0]}" in err
     assert "Traceback" not in err
-    end = time.monotonic() + 60
-    while not (job / "exit.json").exists() and time.monotonic() < end:
-        time.sleep(0.2)
-    assert (job / "exit.json").exists()
+    wait_for((job / "exit.json").exists)
 
 
 def test_outcomes_are_known_though_they_cannot_be_written(tmp_path: Path) -> None:

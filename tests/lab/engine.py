@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import shutil
 import subprocess
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
+
+from tests.waiting import hold
 
 LAB_DIR = Path("/var/lib/fleet-lab")
 """The engine's data, its log, and the directories of labs that are up. The same place as in setup.sh."""
@@ -43,12 +43,9 @@ def find_program(name: str) -> str | None:
     return shutil.which(name, path=os.environ.get("PATH", "") + ":/usr/local/sbin:/usr/sbin:/sbin")
 
 
-@contextmanager
-def locked(work: str) -> Iterator[None]:
+def locked(work: str) -> AbstractContextManager[None]:
     """Hold a kind of work alone among all processes of this machine that use the lab."""
-    with Path(LAB_DIR, f"{work}.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
+    return hold(LAB_DIR / f"{work}.lock")
 
 
 def find_obstacle() -> str | None:

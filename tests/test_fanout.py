@@ -5,28 +5,22 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 
 import pytest
 
 from fleet.fanout import HURRY_S, Fanout
 from fleet.host.pause import Pause
+from tests.waiting import wait_for
 
 Job = Generator[str | Pause, None, None]
-
-
-def wait_until(what: Callable[[], bool], timeout_s: float = 5) -> None:
-    end = time.monotonic() + timeout_s
-    while not what():
-        assert time.monotonic() < end, "it never came to pass"
-        time.sleep(0.005)
 
 
 @pytest.fixture(autouse=True)
 def no_thread_is_left() -> Generator[None, None, None]:
     before = threading.active_count()
     yield
-    wait_until(lambda: threading.active_count() <= before)
+    wait_for(lambda: threading.active_count() <= before)
 
 
 class Meter:

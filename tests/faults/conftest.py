@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Protocol
 
@@ -78,14 +78,6 @@ class FleetRun:
 
 class StartRun(Protocol):
     def __call__(self, hosts: list[LabHost], suite: str) -> FleetRun: ...
-
-
-def wait_for(what: Callable[[], object], timeout_s: float = 90) -> None:
-    """Until it is true."""
-    deadline = time.monotonic() + timeout_s
-    while not what():
-        assert time.monotonic() < deadline, "it never came to pass"
-        time.sleep(0.1)
 
 
 def find_job(host: LabHost) -> Path | None:

@@ -8,8 +8,9 @@ import pytest
 
 from fleet.model.result import CellStatus, HostStatus, Stage
 from tests.conftest import LabHosts
-from tests.faults.conftest import LONG, StartRun, find_job, is_measuring, wait_for
+from tests.faults.conftest import LONG, StartRun, find_job, is_measuring
 from tests.lab.hosts import LabHost
+from tests.waiting import wait_for
 
 pytestmark = pytest.mark.needs("ssh", "docker")
 

@@ -10,9 +10,10 @@ import pytest
 
 from fleet.model.result import CellStatus, HostStatus
 from tests.conftest import LabHosts, RunFleet
-from tests.faults.conftest import LONG, TINY, StartRun, find_job, is_measuring, wait_for
+from tests.faults.conftest import LONG, TINY, StartRun, find_job, is_measuring
 from tests.lab.engine import docker
 from tests.lab.hosts import LabHost
+from tests.waiting import wait_for
 
 pytestmark = pytest.mark.needs("ssh", "docker")
 

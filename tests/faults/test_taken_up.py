@@ -13,8 +13,9 @@ import pytest
 from fleet.model.result import HostStatus
 from fleet.store.rundir import Store
 from tests.conftest import LabHosts, RunFleet
-from tests.faults.conftest import LONG, TINY, FleetRun, StartRun, find_job, is_measuring, wait_for
+from tests.faults.conftest import LONG, TINY, FleetRun, StartRun, find_job, is_measuring
 from tests.lab.hosts import LabHost
+from tests.waiting import wait_for
 
 pytestmark = pytest.mark.needs("ssh", "docker")
 

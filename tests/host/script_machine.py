@@ -7,10 +7,7 @@ import json
 import os
 import shutil
 import subprocess
-import tempfile
-import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -23,20 +20,13 @@ from fleet.runtime.base import HostJob
 from fleet.transport.base import Completed, Reader, Route
 from fleet.transport.local import LocalTransport
 from tests.lab.engine import DOCKER_HOST, SOCKET
+from tests.waiting import wait_for
 
 RULES = Rules(warmup_steps=1, steps=2, max_s=5, cell_timeout_s=3600)
 
 ENTER = """
 mount --bind "$2" "$(readlink -f /bin/sh)" && mount --bind "$1" /tmp && shift 2 && exec "$@"
 """
-
-
-@contextmanager
-def take_ground() -> Iterator[Path]:
-    """A directory that is not below /tmp, which the machine covers."""
-    with tempfile.TemporaryDirectory(prefix="fleet-test-", dir="/var/tmp") as name:
-        Path(name).chmod(0o755)
-        yield Path(name)
 
 
 def make_workdir(path: Path, uid: int = 0) -> Path:
@@ -171,11 +161,3 @@ class ScriptedJob:
     def is_free(self) -> bool:
         """Nobody holds the machine's lock."""
         return subprocess.run(["flock", "-n", str(self.machine.tmp / "fleet.lock"), "true"]).returncode == 0
-
-
-def wait_for(what: Callable[[], object], timeout_s: float = 60) -> None:
-    """Until it is true."""
-    end = time.monotonic() + timeout_s
-    while not what():
-        assert time.monotonic() < end, "it never came to pass"
-        time.sleep(0.05)

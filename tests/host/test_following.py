@@ -22,17 +22,11 @@ from fleet.model.suite import Rules
 from fleet.runtime.base import HostJob
 from fleet.transport.base import Completed, Transport
 from tests.host.doubles import SilentHost
-from tests.host.script_machine import Machine, make_workdir, take_ground
+from tests.host.script_machine import Machine, make_workdir
 from tests.host.watched import BEGIN, QUICK, Unreliable, Watched
 from tests.run_builder import RUN_ID, SHA, make_cells, make_plan
 
 pytestmark = pytest.mark.needs("root", "unshare")
-
-
-@pytest.fixture
-def ground() -> Iterator[Path]:
-    with take_ground() as path:
-        yield path
 
 
 @pytest.fixture

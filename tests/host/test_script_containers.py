@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import socket
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,8 +12,9 @@ import pytest
 from fleet.errors import Busy
 from fleet.host.steps import cancel_job, clean_job, collect_job, poll_job
 from fleet.model.result import Stage
-from tests.host.script_machine import Machine, ScriptedJob, make_workdir, take_ground, wait_for
+from tests.host.script_machine import Machine, ScriptedJob, make_workdir
 from tests.lab.engine import LabError, docker
+from tests.waiting import wait_for
 
 pytestmark = pytest.mark.needs("docker", "unshare", "setpriv", "flock")
 
@@ -28,12 +28,6 @@ open(out + "/ran", "a").write("x")
 """
 QUICK = BEGIN + b"sys.exit(3)\n"
 SLOW = BEGIN + b"while not os.path.exists(out + '/go'): time.sleep(0.1)\nsys.exit(3)\n"
-
-
-@pytest.fixture
-def ground() -> Iterator[Path]:
-    with take_ground() as path:
-        yield path
 
 
 def make_job(ground: Path, payload: bytes, image: str, *, uid: int = 0, deadline_s: float = 60) -> ScriptedJob:
@@ -136,6 +130,8 @@ def test_a_supervisor_killed_anywhere_loses_nothing(ground: Path, tensorflow_ima
         wait_for(job.take_up)
     wait_for(lambda: job.take_up() and (job.directory / "out" / "ran").exists())
     (job.directory / "out" / "go").touch()
+    # What the last one was asking the engine may have outlived it, and passed for it until now.
+    wait_for(lambda: job.take_up() and (job.directory / "exit.json").exists())
     record = job.wait()
 
     assert (record["reason"], record["exit_status"]) == ("exited", 3)

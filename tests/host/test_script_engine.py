@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 import shutil
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from fleet.host.steps import cancel_job, clean_job, collect_job
-from tests.host.script_machine import Machine, ScriptedJob, make_workdir, take_ground, wait_for
+from tests.host.script_machine import Machine, ScriptedJob, make_workdir
 from tests.lab.engine import docker
+from tests.waiting import wait_for
 
 pytestmark = pytest.mark.needs("docker", "unshare", "setpriv", "flock")
 
@@ -29,12 +29,6 @@ HANG = """#!/bin/sh
 [ ! -e {ground}/hangs ] || case " $* " in *" "$(cat {ground}/hangs)" "*) touch {ground}/hung; sleep 3600 ;; esac
 exec {docker} "$@"
 """
-
-
-@pytest.fixture
-def ground() -> Iterator[Path]:
-    with take_ground() as path:
-        yield path
 
 
 def make_job(ground: Path, image: str, hangs: str, *, deadline_s: float = 60) -> ScriptedJob:

@@ -11,23 +11,21 @@ from pathlib import Path
 import pytest
 
 from fleet.host.steps import MAX_FILE_BYTES, clean_job, collect_job, poll_job
-from tests.host.script_machine import Machine, ScriptedJob, make_workdir, take_ground
+from tests.host.script_machine import Machine, ScriptedJob, make_workdir
 
 pytestmark = pytest.mark.needs("root", "unshare", "setpriv", "flock")
 
 
 @pytest.fixture(params=["dash", pytest.param("busybox", marks=pytest.mark.needs("busybox"))])
-def job(request: pytest.FixtureRequest) -> Iterator[ScriptedJob]:
+def job(request: pytest.FixtureRequest, ground: Path) -> Iterator[ScriptedJob]:
     """An ended job of one cell."""
-    with take_ground() as ground:
-        ended = ScriptedJob(
-            Machine(ground / "tmp", shell=request.param), make_workdir(ground / "work"), b'mkdir "$4/cells"\n'
-        )
-        ended.start()
-        ended.wait()
-        yield ended
-        assert clean_job(ended.shell, ended.job, ended.settings)
-        assert [*ended.workdir.glob("jobs/*")] == []
+    machine = Machine(ground / "tmp", shell=request.param)
+    ended = ScriptedJob(machine, make_workdir(ground / "work"), b'mkdir "$4/cells"\n')
+    ended.start()
+    ended.wait()
+    yield ended
+    assert clean_job(ended.shell, ended.job, ended.settings)
+    assert [*ended.workdir.glob("jobs/*")] == []
 
 
 def leave_hole(path: Path) -> None:

@@ -7,7 +7,7 @@ import shutil
 import signal
 import subprocess
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -18,7 +18,8 @@ from fleet.host.framing import Shell
 from fleet.host.steps import cancel_job, clean_job, collect_job, poll_job, start_job
 from fleet.model.result import Stage
 from fleet.transport.base import Completed, Reader
-from tests.host.script_machine import Machine, ScriptedJob, make_workdir, take_ground, wait_for
+from tests.host.script_machine import Machine, ScriptedJob, make_workdir
+from tests.waiting import wait_for
 
 pytestmark = pytest.mark.needs("root", "unshare", "setpriv", "flock")
 
@@ -35,12 +36,6 @@ class Eater(Machine):
         self, argv: Sequence[str], *, stdin: bytes | Reader = b"", timeout_s: float, limit_bytes: int = 1 << 20
     ) -> Completed:
         return super().run(argv, timeout_s=timeout_s, limit_bytes=limit_bytes)
-
-
-@pytest.fixture
-def ground() -> Iterator[Path]:
-    with take_ground() as path:
-        yield path
 
 
 @pytest.fixture

@@ -9,8 +9,9 @@ import pytest
 
 from fleet.model.result import HostStatus
 from tests.conftest import LabHosts
-from tests.faults.conftest import LONG, TINY, FleetRun, find_job, is_measuring, wait_for
+from tests.faults.conftest import LONG, TINY, FleetRun, find_job, is_measuring
 from tests.lab.inventory import write_inventory
+from tests.waiting import wait_for
 
 pytestmark = pytest.mark.needs("ssh", "docker")
 

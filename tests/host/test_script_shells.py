@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,7 +11,8 @@ import pytest
 from fleet.host.framing import Shell, read_script
 from fleet.host.probe import Probe, probe_host
 from fleet.host.steps import cancel_job, clean_job, collect_job
-from tests.host.script_machine import Machine, ScriptedJob, make_workdir, take_ground, wait_for
+from tests.host.script_machine import Machine, ScriptedJob, make_workdir
+from tests.waiting import wait_for
 
 pytestmark = pytest.mark.needs("root", "unshare", "setpriv", "flock")
 
@@ -35,12 +35,6 @@ def lay_tools(directory: Path, tools: list[str], *, busybox: bool) -> Path:
         assert program is not None
         (directory / tool).symlink_to(program)
     return directory
-
-
-@pytest.fixture
-def ground() -> Iterator[Path]:
-    with take_ground() as path:
-        yield path
 
 
 def probe(machine: Machine, job: ScriptedJob) -> Probe:

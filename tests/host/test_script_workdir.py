@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,15 +14,9 @@ from fleet.host.framing import Shell
 from fleet.host.preflight import check_workdir
 from fleet.host.probe import Probe, probe_host
 from fleet.model.inventory import Settings
-from tests.host.script_machine import Machine, take_ground
+from tests.host.script_machine import Machine
 
 pytestmark = pytest.mark.needs("root", "unshare", "setpriv", "flock")
-
-
-@pytest.fixture
-def ground() -> Iterator[Path]:
-    with take_ground() as path:
-        yield path
 
 
 @pytest.fixture(params=["dash", pytest.param("busybox", marks=pytest.mark.needs("busybox"))])

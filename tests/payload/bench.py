@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import subprocess
 import sys
 import time
@@ -27,6 +28,9 @@ QUICK = Rules(warmup_steps=1, steps=3, max_s=20, cell_timeout_s=120)
 
 FAST = Cell(model="alexnet_conv", phase="forward", batch_size=1)
 """The cell that takes the least."""
+
+TOO_MANY = 800_000
+"""Images of that cell that are 482 GB: far above `limit_memory`, with which TensorFlow itself gets along."""
 
 
 def write_spec(
@@ -65,6 +69,11 @@ def run_payload(
         timeout=300,
         preexec_fn=preexec,
     )
+
+
+def limit_memory() -> None:
+    """In the process that is to become the payload: let it and its children have 64 GiB of address space each."""
+    resource.setrlimit(resource.RLIMIT_AS, (64 << 30, 64 << 30))
 
 
 def start_payload(spec: Path, out: Path) -> subprocess.Popen[str]:

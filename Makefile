@@ -27,7 +27,7 @@ demo: $(VENV)/.fleet
 
 # pytest comes last: the last line of `make test` counts the tests. A file's tests stay together, in one process.
 test: lint lab
-	@$(BIN)/python -m pytest --numprocesses=auto --dist=loadfile
+	@$(BIN)/python -m pytest --numprocesses=auto --dist=loadfile --no-loadscope-reorder
 
 zoo: $(VENV)/.fleet
 	@FLEET_ZOO=all $(BIN)/python -m pytest tests/payload/test_zoo_counts.py tests/payload/test_zoo_logits.py \

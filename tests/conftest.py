@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -27,12 +28,23 @@ def pytest_configure(config: pytest.Config) -> None:
         "needs(*names): what the machine must have: ssh, docker, tensorflow, root, or a program. Missing, the test is"
         " skipped; missing and named in FLEET_REQUIRE, it fails.",
     )
+    config.addinivalue_line("markers", "long: the file takes minutes; where files run side by side it begins first.")
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        # As in the background of a script. What a test starts would inherit it, and not a handler.
+        signal.signal(signal.SIGINT, lambda number, frame: None)
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
     """Test processes of `make test`: one more than processors, for many tests wait; eight at most, for the memory."""
     return min((os.cpu_count() or 1) + 1, 8)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Where files run side by side, begin with the long ones: at the end no process waits for another."""
+    if hasattr(config, "workerinput"):
+        long = {item.path for item in items if item.get_closest_marker("long")}
+        items.sort(key=lambda item: item.path not in long)
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -91,7 +103,8 @@ def isolated_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     home = tmp_path / "home"
     home.mkdir(mode=0o700)
     for name in [*os.environ]:
-        if name.startswith(("XDG_", "FLEET_", "ANSIBLE_", "SSH_", "DOCKER_")) and name != "FLEET_REQUIRE":
+        ours = name.startswith(("XDG_", "FLEET_", "ANSIBLE_", "SSH_", "DOCKER_")) or name in {"COLUMNS", "LINES"}
+        if ours and name != "FLEET_REQUIRE":
             monkeypatch.delenv(name)
     monkeypatch.setenv("HOME", str(home))
     return home

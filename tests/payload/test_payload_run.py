@@ -117,17 +117,17 @@ def test_the_host_document_says_what_it_ran_on(out: Path) -> None:
 
 
 def test_a_cell_that_takes_too_long_does_not_stop_the_next(tmp_path: Path) -> None:
-    rules = Rules(warmup_steps=1, steps=2, max_s=600, min_s=600, cell_timeout_s=10)
+    rules = Rules(warmup_steps=1, steps=2, max_s=600, min_s=600, cell_timeout_s=20)
     spec = bench.write_spec(tmp_path, [bench.FAST, *REFUSED], rules)
     assert bench.run_payload("run", spec, "--out", tmp_path / "out").returncode == 0
     cell, *others = bench.read_cells(tmp_path / "out")
     assert (cell.status, cell.stage, cell.reason) == ("timeout", "measure", "cell_timeout")
-    assert cell.message and "10 s (stage measure)" in cell.message
+    assert cell.message and "20 s (stage measure)" in cell.message
     # Where it was: the innermost frames come first.
     assert re.search(
         r"[Tt]hread 0x.*\n(  File .*\n)*  File .*payload/measure.py\", line \d+ in measure", cell.log_tail or ""
     )
-    assert 10 <= cell.duration_s < 16
+    assert 20 <= cell.duration_s < 30
     assert [c.reason for c in others] == list(REFUSED.values())
 
 

@@ -86,13 +86,13 @@ def test_warm_up_lasts_long_enough_in_steps_and_in_seconds() -> None:
     result, stages = take(Rules(3, 0.0, 2, 0.0, 9.0, 9.0), 1.0)
     assert (result["timing"]["warmup_steps"], stages) == (3, ["warmup", "measure"])
     result, _ = take(Rules(1, 0.1, 2, 0.0, 9.0, 9.0), 1.0, sleep_s=0.01)
-    assert 0.1 <= result["timing"]["warmup_s"] < 0.5 and result["timing"]["warmup_steps"] > 2
+    assert 0.1 <= result["timing"]["warmup_s"] < 2 and result["timing"]["warmup_steps"] > 2
 
 
 def test_timed_steps_go_on_until_both_are_enough_or_the_time_is_up() -> None:
     assert take(Rules(1, 0.0, 7, 0.0, 9.0, 9.0), 1.0)[0]["timing"]["steps"] == 7
     timing = take(Rules(1, 0.0, 2, 0.2, 9.0, 9.0), 1.0, sleep_s=0.01)[0]["timing"]
-    assert timing["steps"] > 2 and 0.2 <= timing["total_s"] < 0.5
+    assert timing["steps"] > 2 and 0.2 <= timing["total_s"] < 2
     timing = take(Rules(1, 0.0, 1000, 0.0, 0.1, 9.0), 1.0, sleep_s=0.01)[0]["timing"]
     assert 2 <= timing["steps"] <= 12
     assert take(Rules(1, 0.0, 1000, 0.0, 0.001, 9.0), 1.0, sleep_s=0.01)[0]["timing"]["steps"] == 2

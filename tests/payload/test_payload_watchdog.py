@@ -57,7 +57,7 @@ def plant(directory: Path, number: int, what: str) -> dict[str, str]:
             "measure",
             r"^No step was done for 1\d s( where one takes \S+ s)?, after at least \d step",
         ),
-        (1, 24, "first_step_hang", "warmup", r"^The first step was not done after 12 s\. "),
+        (1, 40, "first_step_hang", "warmup", r"^The first step was not done after 20 s\. "),
     ],
 )
 def test_a_child_that_hangs_in_a_step_is_ended_with_its_stacks(

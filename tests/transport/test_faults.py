@@ -28,6 +28,10 @@ pytestmark = pytest.mark.needs("ssh", "root")
 StartSshd = Callable[..., Sshd]
 
 
+SLACK_S = 4.0
+"""What a busy machine may add to a time."""
+
+
 def elapsed(began: float) -> float:
     return time.monotonic() - began
 
@@ -88,7 +92,7 @@ def test_refused(open_ssh: OpenTransport) -> None:
     assert isinstance(error, Unreachable)
     assert (error.reason, error.host, error.stage) == ("refused", "gpu01", "connect")
     assert f"127.0.0.1:{port}" in error.message
-    assert elapsed(began) < 2
+    assert elapsed(began) < SLACK_S
 
 
 @pytest.mark.parametrize("name", ["no-such-host.invalid", "a..b", "x" * 70 + ".invalid"])
@@ -102,7 +106,7 @@ def test_blackhole_costs_the_limit(open_ssh: OpenTransport) -> None:
     with blackhole() as port:
         began = time.monotonic()
         assert fail(open_ssh, at(port), 1).reason == "timeout"
-        assert 0.9 < elapsed(began) < 2
+        assert 0.9 < elapsed(began) < 1 + SLACK_S
 
 
 def test_connect_timeout_of_ssh_config(open_ssh: OpenTransport) -> None:
@@ -110,7 +114,7 @@ def test_connect_timeout_of_ssh_config(open_ssh: OpenTransport) -> None:
         connection = Connection(host="127.0.0.1", port=port, ssh_args=("-F", "none", "-o", "ConnectTimeout=1"))
         began = time.monotonic()
         assert fail(open_ssh, connection, 30).reason == "timeout"
-        assert elapsed(began) < 2
+        assert elapsed(began) < 1 + SLACK_S
 
 
 def test_no_route(open_ssh: OpenTransport) -> None:
@@ -123,7 +127,7 @@ def test_silent_port(open_ssh: OpenTransport) -> None:
         began = time.monotonic()
         error = fail(open_ssh, at(port), 1)
         assert (type(error), error.reason) == (Unreachable, "banner")
-        assert elapsed(began) < 2
+        assert elapsed(began) < 1 + SLACK_S
 
 
 def test_web_server(open_ssh: OpenTransport) -> None:
@@ -138,7 +142,7 @@ def test_web_server(open_ssh: OpenTransport) -> None:
         assert error.reason == "banner"
         assert "HTTP/1.1 400 Bad" in error.message
         assert "\x1b" not in error.message
-        assert elapsed(began) < 3
+        assert elapsed(began) < SLACK_S
 
 
 def test_endless_banner_is_cut_off(open_ssh: OpenTransport) -> None:
@@ -156,7 +160,7 @@ def test_stalled_key_exchange(open_ssh: OpenTransport) -> None:
     with listening(lambda peer: peer.sendall(b"SSH-2.0-stalled\r\n")) as port:
         began = time.monotonic()
         assert fail(open_ssh, at(port), 1).reason == "key_exchange"
-        assert elapsed(began) < 2
+        assert elapsed(began) < 1 + SLACK_S
 
 
 def test_no_common_algorithm(start_sshd: StartSshd, open_ssh: OpenTransport) -> None:
@@ -170,7 +174,7 @@ def test_stopped_sshd_before_connecting(start_sshd: StartSshd, open_ssh: OpenTra
     sshd.send(signal.SIGSTOP)
     began = time.monotonic()
     assert fail(open_ssh, sshd.connection(), 1).reason == "banner"
-    assert elapsed(began) < 2
+    assert elapsed(began) < 1 + SLACK_S
 
 
 def test_stopped_sshd_costs_the_limit_and_recovers(start_sshd: StartSshd, open_ssh: OpenTransport) -> None:
@@ -182,7 +186,7 @@ def test_stopped_sshd_costs_the_limit_and_recovers(start_sshd: StartSshd, open_s
     with pytest.raises(ContactLost) as lost:
         transport.run(["true"], timeout_s=1)
     assert lost.value.reason == "timeout"
-    assert elapsed(began) < 2.5
+    assert elapsed(began) < 1 + SLACK_S
     sshd.send(signal.SIGCONT)
     assert transport.run(["true"], timeout_s=10).exit_status == 0
 
@@ -198,7 +202,7 @@ def test_sshd_stopped_in_the_middle_of_a_push(start_sshd: StartSshd, open_ssh: O
         transport.run(["sh", "-c", "sleep 0.5; cat >/dev/null; sleep 9"], stdin=bytes(50_000_000), timeout_s=2)
     timer.join()
     assert lost.value.reason == "timeout"
-    assert elapsed(began) < 4
+    assert elapsed(began) < 2 + SLACK_S
     sshd.send(signal.SIGCONT)
     assert transport.run(["true"], timeout_s=10).exit_status == 0
 
@@ -210,7 +214,7 @@ def test_connection_killed_in_mid_command(start_sshd: StartSshd, open_ssh: OpenT
     with pytest.raises(ContactLost) as lost:
         transport.run(["sh", "-c", "kill -9 $PPID; sleep 9"], timeout_s=8)
     assert lost.value.reason == "connection_lost"
-    assert elapsed(began) < 3
+    assert elapsed(began) < SLACK_S
     assert transport.run(["true"], timeout_s=10).exit_status == 0
 
 
@@ -252,7 +256,7 @@ def test_next_address_is_tried(sshd: Sshd, tmp_path: Path) -> None:
         "import sys, time; from fleet.transport.deadline import Deadline; from fleet.transport.faults import Place;"
         "from fleet.transport.sockets import open_socket; began = time.monotonic();"
         f"s = open_socket(Place('h', 'two-addresses.test', {sshd.port}), 'any', None, Deadline(5));"
-        "print(s.getpeername()[0], time.monotonic() - began < 2); s.close()"
+        "print(s.getpeername()[0], time.monotonic() - began < 4); s.close()"
     )
     with blackhole("127.77.0.1", sshd.port):
         mounted = f'mount --bind {hosts} /etc/hosts && exec "$@"'

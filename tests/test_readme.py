@@ -124,6 +124,7 @@ def prepare_hosts(directory: Path, hosts: list[LabHost], image: str) -> None:
 
 
 @pytest.mark.needs("ssh", "docker")
+@pytest.mark.long
 @pytest.mark.timeout(900)
 @pytest.mark.usefixtures("isolated_home")
 def test_every_command_of_fleet_works_in_the_order_of_the_readme(

@@ -20,6 +20,8 @@ def wait_for(what: Callable[[], object], timeout_s: float = 90) -> None:
 @contextmanager
 def hold(lock: Path) -> Iterator[None]:
     """Hold a lock among all processes of this machine; the file is made, and stays."""
-    with lock.open("w") as file:
+    if not lock.exists():
+        lock.touch()
+    with lock.open() as file:  # for reading: another user's file in /tmp may not be opened otherwise
         fcntl.flock(file, fcntl.LOCK_EX)
         yield

@@ -20,7 +20,7 @@ from tests.conftest import ROOT, LabHosts, RunFleet
 from tests.faults.conftest import TINY
 from tests.lab.inventory import write_inventory, write_known_hosts
 
-pytestmark = pytest.mark.needs("ssh", "docker")
+pytestmark = [pytest.mark.needs("ssh", "docker"), pytest.mark.long]
 
 
 @pytest.fixture

@@ -89,7 +89,7 @@ def test_a_full_disk_ends_the_run_and_not_its_report(start_run: Start, small_dis
         with contextlib.suppress(OSError), (small_disk / "fill").open("wb", buffering=0) as fill:
             while True:
                 fill.write(b"x" * 4096)
-        out, err = process.communicate(timeout=100)
+        out, err = process.communicate(timeout=240)
 
     assert process.returncode == 1, err
     assert "Traceback" not in err
@@ -105,7 +105,7 @@ def test_a_full_disk_ends_the_run_and_not_its_report(start_run: Start, small_dis
 def test_a_run_directory_that_is_taken_away_is_a_sentence(start_run: Start, workspace: Path) -> None:
     with start_run() as process:
         shutil.rmtree(workspace / "reports/runs")
-        out, err = process.communicate(timeout=100)
+        out, err = process.communicate(timeout=240)
 
     assert process.returncode == 1, err
     assert "Traceback" not in err

@@ -31,7 +31,7 @@ cells:
 LONG = """
 name: long
 description: long enough to be hurt in the middle
-rules: {warmup_steps: 1, steps: 100000, min_s: 5, max_s: 5, cell_timeout_s: 120}
+rules: {warmup_steps: 1, steps: 100000, min_s: 5, max_s: 5, cell_timeout_s: 120, intra_threads: 1, inter_threads: 1}
 cells:
   - {models: [alexnet_conv], phases: [forward, forward_backward], batch_sizes: [1], on: [cpu]}
 """

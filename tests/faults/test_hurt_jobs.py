@@ -15,7 +15,7 @@ from tests.lab.engine import docker
 from tests.lab.hosts import LabHost
 from tests.waiting import wait_for
 
-pytestmark = pytest.mark.needs("ssh", "docker")
+pytestmark = [pytest.mark.needs("ssh", "docker"), pytest.mark.long]
 
 
 def kill_supervisor(host: LabHost) -> None:

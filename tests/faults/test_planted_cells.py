@@ -15,7 +15,7 @@ from tests.faults.conftest import FleetRun
 from tests.lab.inventory import write_inventory
 from tests.lab.lab import Lab
 
-pytestmark = [pytest.mark.needs("ssh", "docker"), pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.needs("ssh", "docker"), pytest.mark.timeout(600), pytest.mark.long]
 
 SUITE = """
 name: planted

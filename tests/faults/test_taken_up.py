@@ -17,7 +17,7 @@ from tests.faults.conftest import LONG, TINY, FleetRun, StartRun, find_job, is_m
 from tests.lab.hosts import LabHost
 from tests.waiting import wait_for
 
-pytestmark = pytest.mark.needs("ssh", "docker")
+pytestmark = [pytest.mark.needs("ssh", "docker"), pytest.mark.long]
 
 Moment = Callable[[Path, LabHost], object]
 

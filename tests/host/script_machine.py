@@ -101,7 +101,8 @@ class ScriptedJob:
     def task(self) -> Task:
         plan = HostPlan(
             alias="here",
-            job_id=f"20261201T000000Z-test-{self.number}",
+            # The marks of its processes are seen by every test that runs on this machine at the same time.
+            job_id=f"20261201T000000Z-{os.getpid()}-{self.number}",
             groups=(),
             connection=Connection(kind="local"),
             settings=self.settings,
@@ -147,11 +148,12 @@ class ScriptedJob:
         found = []
         for process in Path("/proc").glob("[0-9]*"):
             try:
-                about = (process / "cmdline").read_bytes() + (process / "environ").read_bytes()
+                command, variables = ((process / name).read_bytes() for name in ("cmdline", "environ"))
             except OSError:
                 continue
+            about = command + variables
             if f"{self.job.job_id}:\0".encode() in about or f"{self.directory}\0".encode() in about:
-                found.append(f"{process.name} {(process / 'cmdline').read_bytes()!r}")
+                found.append(f"{process.name} {command!r}")
         return found
 
     def kill_supervisor(self) -> None:

@@ -40,7 +40,7 @@ def make_job(ground: Path, image: str, hangs: str, *, deadline_s: float = 60) ->
     program.chmod(0o755)
     (ground / "hangs").write_text(hangs)
     machine = Machine(ground / "tmp", path=f"{tools}:{os.environ['PATH']}")
-    return ScriptedJob(machine, make_workdir(ground / "work"), PAYLOAD, os.getpid(), deadline_s, image)
+    return ScriptedJob(machine, make_workdir(ground / "work"), PAYLOAD, 1, deadline_s, image)
 
 
 def check_clean(job: ScriptedJob, ground: Path) -> None:

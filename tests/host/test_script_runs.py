@@ -13,7 +13,7 @@ from tests.faults.conftest import LONG, TINY, FleetRun, find_job, is_measuring
 from tests.lab.inventory import write_inventory
 from tests.waiting import wait_for
 
-pytestmark = pytest.mark.needs("ssh", "docker")
+pytestmark = [pytest.mark.needs("ssh", "docker"), pytest.mark.long]
 
 
 def start(workspace: Path, inventory: Path, suite: str) -> FleetRun:

@@ -46,7 +46,7 @@ class Watched:
     def plan(self) -> HostPlan:
         return HostPlan(
             alias="here",
-            job_id=f"{RUN_ID.lower()}-000",
+            job_id=f"{RUN_ID.lower()}-{os.getpid()}",  # as in script_machine
             groups=(),
             connection=Connection(kind="local"),
             settings=Settings(runtime="native", python="/bin/bash", workdir=str(self.workdir), devices="cpu"),

@@ -14,7 +14,7 @@ from fleet.model.suite import Cell
 from fleet.model.telemetry import CpuTelemetry
 from tests.payload import bench
 
-pytestmark = pytest.mark.needs("root")
+pytestmark = [pytest.mark.needs("root"), pytest.mark.long]
 MOUNT = Path("/sys/fs/cgroup")
 
 

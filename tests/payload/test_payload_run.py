@@ -16,7 +16,7 @@ from fleet.model.suite import Cell, Rules
 from tests.payload import bench
 from tests.waiting import wait_for
 
-pytestmark = pytest.mark.needs("tensorflow")
+pytestmark = [pytest.mark.needs("tensorflow"), pytest.mark.long]
 
 MEASURED = (
     Cell(model="resnet50", phase="train", batch_size=2),

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-pytestmark = pytest.mark.needs("tensorflow")
+pytestmark = [pytest.mark.needs("tensorflow"), pytest.mark.long]
 numpy = pytest.importorskip("numpy")
 tf = pytest.importorskip("tensorflow")
 

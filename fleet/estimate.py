@@ -25,6 +25,12 @@ GPU_FLOPS_PER_S: Mapping[Precision, float] = {"fp32": 8e12, "tf32": 2e13, "fp16"
 STEP_S = 0.002
 """No step is faster: the host's own work."""
 
+TELLING_STEP_S = 0.05
+"""The shortest step that tells how fast a host computes."""
+
+_SPEED_RULES = ("compat", "intra_threads", "inter_threads", "numa_node")
+"""With other ones of these a host has another speed."""
+
 CELL_START_S: Mapping[Device, float] = {"cpu": 9.0, "gpu": 25.0}
 """A fresh process per cell: importing TensorFlow and tracing; on a GPU also the driver, cuDNN and autotuning."""
 
@@ -61,15 +67,15 @@ class Pace:
 def find_pace(device: Device, rules: Rules, models: Mapping[str, ModelInfo], past: Past | None) -> Pace:
     """What is assumed of any host, and what the host's last run shows in its place.
 
-    A precision that was not measured keeps its assumption.
+    A precision that was not measured, or not in steps long enough, keeps its assumption.
     """
     flops_per_s = dict.fromkeys(GPU_FLOPS_PER_S, CPU_FLOPS_PER_S) if device == "cpu" else dict(GPU_FLOPS_PER_S)
     if past is None:
         return Pace(CELL_START_S[device], flops_per_s)
     cells = [cell for cell in past.cells if cell.cell.device == device and cell.cell.model in models]
-    for precision in flops_per_s:
-        speeds = [speed for speed in _list_speeds(cells, precision, models) if speed > 0]
-        flops_per_s[precision] = median(speeds or [flops_per_s[precision]])
+    alike = all(getattr(past.rules, name) == getattr(rules, name) for name in _SPEED_RULES)
+    for precision in flops_per_s if alike else ():
+        flops_per_s[precision] = _find_speed(cells, precision, models) or flops_per_s[precision]
     starts = [
         cell.duration_s - cell.timing.warmup_s - cell.timing.total_s
         for cell in cells
@@ -113,9 +119,16 @@ def _count_flops(cell: Cell, model: ModelInfo) -> int:
     return 2 * model.forward_macs * (1 if cell.phase == "forward" else TRAINING_FACTOR)
 
 
-def _list_speeds(cells: Iterable[CellResult], precision: Precision, models: Mapping[str, ModelInfo]) -> Iterable[float]:
-    """Floating-point operations a second and device of every cell in this precision that was measured."""
+def _find_speed(cells: Iterable[CellResult], precision: Precision, models: Mapping[str, ModelInfo]) -> float | None:
+    """Floating-point operations a second and device of all cells in this precision together.
+
+    A step that is short is the host's own work more than the model's: it says nothing of larger ones.
+    """
+    flops = seconds = 0.0
     for cell in cells:
-        if cell.status is CellStatus.OK and cell.throughput and cell.cell.precision == precision:
-            speed = cell.throughput.images_per_s / (cell.measured.devices or 1)
-            yield speed * _count_flops(cell.cell, models[cell.cell.model])
+        step_s = cell.timing.quantiles_us.get("p50", 0.0) / 1e6 if cell.timing else 0.0
+        if cell.status is CellStatus.OK and cell.cell.precision == precision and step_s >= TELLING_STEP_S:
+            images = (cell.measured.batch_size or 1) * cell.cell.steps_per_call
+            flops += images * _count_flops(cell.cell, models[cell.cell.model])
+            seconds += step_s
+    return flops / seconds if seconds else None

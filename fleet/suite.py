@@ -68,7 +68,7 @@ def load_suite(name_or_path: str, models: Mapping[str, ModelInfo]) -> Suite:
         ConfigError: with file and line, and the nearest known name where one is misspelt.
     """
     file = SuiteFile(_find_suite(name_or_path))
-    keys = file.read_mapping(file.root, "a suite", _SUITE_KEYS, required=("name", "cells"))
+    keys = file.read_mapping(file.root, "a suite", _SUITE_KEYS, required=_SUITE_NEEDS)
     name = file.read_text(keys["name"], "name")
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", name):
         raise file.error(keys["name"], f"name: {name!r} may have only letters, digits, dots, - and _")
@@ -126,8 +126,19 @@ def _read_rule(file: SuiteFile, key: str, node: Node) -> bool | int | float | No
     return file.read_number(node, key)
 
 
+_SUITE_NEEDS = {
+    "name": "name: mine",
+    "cells": "cells: and below it - {models: [resnet50], batch_sizes: [32], on: [cpu, gpu]}",
+}
+_ENTRY_NEEDS = {
+    "models": "models: [resnet50]; which there are says fleet models",
+    "batch_sizes": "batch_sizes: [32, 64], or batch_sizes: auto",
+    "on": "on: [cpu], on: [gpu] or on: [cpu, gpu]: the kinds of host that run it",
+}
+
+
 def _expand_entry(file: SuiteFile, node: Node, models: Mapping[str, ModelInfo]) -> Iterator[Cell]:
-    keys = file.read_mapping(node, "an entry of cells", tuple(_READERS), required=("models", "batch_sizes", "on"))
+    keys = file.read_mapping(node, "an entry of cells", tuple(_READERS), required=_ENTRY_NEEDS)
     values = {key: _READERS[key](file, value, key, tuple(models)) for key, value in keys.items()}
     try:
         yield from expand_matrix(Matrix(**values), models)

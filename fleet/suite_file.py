@@ -7,8 +7,9 @@ files, and are taken as they are: a list is a list, a number a number; nothing i
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 
 import yaml
 from yaml import MappingNode, Node, ScalarNode, SequenceNode
@@ -47,8 +48,10 @@ class SuiteFile:
         """What is wrong at `node`."""
         return error_at(self._path, node, message, hint)
 
-    def read_mapping(self, node: Node, what: str, known: Sequence[str], required: Sequence[str] = ()) -> Entries:
-        """The values by key: only known keys, each once, the required ones among them."""
+    def read_mapping(
+        self, node: Node, what: str, known: Sequence[str], required: Mapping[str, str] = MappingProxyType({})
+    ) -> Entries:
+        """The values by key: only known keys, each once, the required ones, each with what to add, among them."""
         if not isinstance(node, MappingNode):
             raise self.error(node, f"{what} is a mapping with {', '.join(known)}, not {_describe(node)}")
         entries: Entries = {}
@@ -62,7 +65,7 @@ class SuiteFile:
             entries[key] = value
         for key in required:
             if key not in entries:
-                raise self.error(node, f"{what} needs {key}")
+                raise self.error(node, f"{what} needs {key}", f"Add {required[key]}.")
         return entries
 
     def read_list(self, node: Node, what: str) -> list[Node]:

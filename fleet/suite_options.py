@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar, get_args
@@ -21,7 +22,8 @@ class CellOptions:
     """The values as they were typed, e.g. `32,64`."""
 
     models: str
-    phases: str = "train"
+    phases: str | None = None
+    """None: training; of a model that has none, all it has."""
     precisions: str = "fp32"
     batch_sizes: str = "32"
     """`auto` among them: the largest that fits."""
@@ -37,12 +39,17 @@ def make_suite(options: CellOptions, models: Mapping[str, ModelInfo]) -> Suite:
     """
     devices = _read_counts("devices", options.devices, MAX_DEVICES, "all")
     cells: dict[Cell, None] = {}
-    for kind in get_args(Device):
+    names = _read_names("models", options.models, tuple(models))
+    phases = _read_names("phases", options.phases, get_args(Phase)) if options.phases is not None else None
+    precisions = _read_names("precisions", options.precisions, get_args(Precision))
+    batch_sizes = _read_counts("batch-sizes", options.batch_sizes, MAX_BATCH_SIZE, "auto")
+    for kind, name in itertools.product(get_args(Device), names):
+        usual: tuple[Phase, ...] = ("train",) if "train" in models[name].phases else models[name].phases
         matrix = Matrix(
-            models=_read_names("models", options.models, tuple(models)),
-            phases=_read_names("phases", options.phases, get_args(Phase)),
-            precisions=_read_names("precisions", options.precisions, get_args(Precision)),
-            batch_sizes=_read_counts("batch-sizes", options.batch_sizes, MAX_BATCH_SIZE, "auto"),
+            models=(name,),
+            phases=phases or usual,
+            precisions=precisions,
+            batch_sizes=batch_sizes,
             devices=devices if kind == "gpu" else (1,),
             on=(kind,),
         )

@@ -3,7 +3,7 @@
 import argparse
 import json
 import sys
-from typing import List, Optional
+from typing import List, NoReturn, Optional
 
 from payload.catalog import read_catalog
 
@@ -19,7 +19,7 @@ def main(argv: Optional[List[str]] = None) -> int:
 
 
 def _run_command(words: List[str]) -> int:
-    parser = argparse.ArgumentParser(prog="fleet-payload")
+    parser = _Parser(prog="fleet-payload")
     commands = parser.add_subparsers(dest="command")
     run = commands.add_parser("run", help="measure the cells of a spec file")
     run.add_argument("spec", metavar="SPEC")
@@ -42,9 +42,9 @@ def _run_command(words: List[str]) -> int:
 
 
 def _run_by_hand(words: List[str]) -> int:
-    from payload import byhand
+    from payload import byhand, flags
 
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="fleet-payload",
         formatter_class=argparse.RawDescriptionHelpFormatter,
         description="Measure how many images per second this machine trains, or run a spec of fleet.\n\n"
@@ -52,13 +52,20 @@ def _run_by_hand(words: List[str]) -> int:
         "  fleet-payload run SPEC --out DIR                              every cell of a spec file\n"
         "  fleet-payload models [--json]                                 what can be measured",
     )
-    byhand.add_flags(parser)
-    flags = parser.parse_args(words)
-    if flags.model is None:
-        parser.error("say what to measure: --model NAME, or run SPEC, or models")
-    if flags.model not in read_catalog():
-        parser.error("there is no model %s; there are %s" % (flags.model, ", ".join(read_catalog())))
-    return byhand.run_by_hand(flags)
+    flags.add_flags(parser)
+    arguments = parser.parse_args(words)
+    try:
+        return byhand.run_by_hand(arguments)
+    except flags.WrongFlags as error:
+        parser.error(str(error))
+    return 2
+
+
+class _Parser(argparse.ArgumentParser):
+    """Says what is wrong, without a page of flags before it."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, "fleet-payload: %s.\nSee fleet-payload --help.\n" % message.rstrip("."))
 
 
 def _list_models(as_json: bool) -> None:

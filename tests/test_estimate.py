@@ -63,7 +63,7 @@ def test_other_cells_and_other_rules_are_estimated_with_the_speed_that_was_measu
 
 def test_the_speed_of_several_devices_is_that_of_each() -> None:
     cell = Cell(model="resnet50", batch_size=8, device="gpu", devices=4)
-    pace = find_pace("gpu", Rules(), MODELS, Past(Rules(), (measure(cell, 400.0),)))
+    pace = find_pace("gpu", Rules(), MODELS, Past(Rules(), (measure(cell, 100.0),)))  # a step of 0.08 s on each
     assert pace.flops_per_s["fp32"] == pytest.approx(2.3148e12, rel=1e-4)
 
 
@@ -74,3 +74,14 @@ def test_what_failed_or_is_of_another_kind_of_device_teaches_no_speed() -> None:
     assert (pace.start_s, pace.flops_per_s) == (ASSUMED.start_s, ASSUMED.flops_per_s)
     assert pace.seen_s == {cell.id: 12.0}
     assert find_pace("gpu", Rules(), MODELS, Past(Rules(), (measure(cell, 100.0),))).seen_s == {}
+
+
+def test_short_steps_and_other_threads_teach_no_speed() -> None:
+    tiny = Cell(model="trivial", batch_size=2)
+    pace = find_pace("cpu", Rules(), MODELS, Past(Rules(), (measure(tiny, 1000.0),)))
+    assert pace.flops_per_s == ASSUMED.flops_per_s
+    heavy = Cell(model="resnet50", batch_size=8)
+    past = Past(Rules(intra_threads=1), (measure(heavy, 1.0),))
+    assert find_pace("cpu", Rules(), MODELS, past).flops_per_s == ASSUMED.flops_per_s
+    mixed = Past(Rules(), (measure(tiny, 10.0), measure(heavy, 8.0)))  # steps of 0.2 s and 1 s: the heavier counts more
+    assert find_pace("cpu", Rules(), MODELS, mixed).flops_per_s["fp32"] == pytest.approx(1.852e11 / 1.2, rel=0.01)

@@ -27,6 +27,15 @@ def test_every_combination_is_a_cell_and_a_cpu_host_is_one_device() -> None:
     }
 
 
+def test_without_phases_a_model_is_trained_or_measured_in_all_it_has() -> None:
+    cells = make_suite(CellOptions("lenet,alexnet_conv", batch_sizes="8"), MODELS).cells_for("cpu")
+    assert [(cell.model, cell.phase) for cell in cells] == [
+        ("lenet", "train"),
+        ("alexnet_conv", "forward"),
+        ("alexnet_conv", "forward_backward"),
+    ]
+
+
 def test_a_value_given_twice_is_one_cell() -> None:
     assert len(make_suite(CellOptions("lenet,lenet", batch_sizes="8,8"), MODELS).cells_for("cpu")) == 1
 
@@ -43,7 +52,7 @@ def test_a_value_given_twice_is_one_cell() -> None:
         (CellOptions("lenet", batch_sizes="²"), "--batch-sizes: '²' is not"),
         (CellOptions("lenet", batch_sizes="9" * 5000), "--batch-sizes: '9{80}' is not"),
         (CellOptions("lenet", devices="auto"), "--devices: 'auto' is not a whole number from 1 to 1024 or all"),
-        (CellOptions("lenet,alexnet_conv"), "--phases: alexnet_conv has no train; it has forward, forward_backward"),
+        (CellOptions("lenet,alexnet_conv", "train"), "--phases: alexnet_conv has no train; it has forward, forward_ba"),
     ],
 )
 def test_a_mistake_names_its_option(options: CellOptions, said: str) -> None:

@@ -118,8 +118,8 @@ def _find_failures(run_id: str, host: HostPlan, outcome: HostOutcome | None) -> 
             status=NO_OUTCOME,
             stage="",
             reason=NO_OUTCOME,
-            message="No outcome was recorded: the run ended before this host did.",
-            hint=f"What it measured may still be there: fleet resume {run_id}",
+            message="It has no outcome yet: nobody has followed its job to the end.",
+            hint=f"See what it is doing, and collect it: fleet status {run_id}; fleet resume {run_id}",
         )
         return
     if _has_nothing_to_do(host, outcome):

@@ -14,7 +14,7 @@ from fleet.report.terminal_hosts import print_hosts
 from fleet.report.terminal_matrix import explain_symbols, print_matrix
 from fleet.report.terminal_names import shorten_hosts
 from fleet.report.view_model import VerdictLine, View
-from fleet.report.wording import count_things, fold_names, format_duration, format_time, say_end
+from fleet.report.wording import count_things, fold_names, format_duration, format_time, say_end, say_rules
 
 _INDENT = 4
 _CELLS_NAMED = 3
@@ -56,6 +56,7 @@ def _print_head(view: View, console: Console, ink: Ink) -> None:
     parts += [format_time(run.created), *([f"took {format_duration(run.took_s)}"] if run.took_s is not None else [])]
     print_indented(console, _write_verdict(view.verdict, ink), 0)
     print_indented(console, ink.text(f"run {run.run_id} · {' · '.join(parts)}", "dim"), 0)
+    print_indented(console, ink.text(f"each cell: {say_rules(run.rules)}", "dim"), 0)
     console.print()
 
 

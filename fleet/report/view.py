@@ -29,7 +29,7 @@ _MEANINGS = {
     "skipped": "not tried: a smaller batch did not fit, or another cell is the same",
     "invalid": "measured, but the values make no sense",
     "lost": "no document came back",
-    "no outcome": "the run ended before this host did",
+    "no outcome": "not collected yet: see fleet status and fleet resume",
 }
 
 

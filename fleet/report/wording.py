@@ -10,6 +10,7 @@ from datetime import datetime
 from fleet.analysis.verdict import NO_OUTCOME
 from fleet.model.facts import HostFacts
 from fleet.model.result import CellResult, CellStatus
+from fleet.model.suite import Rules
 from fleet.model.text import make_inert
 
 
@@ -110,6 +111,28 @@ def say_found(cell: CellResult) -> str:
     if cell.cell.devices == 0:
         found.append(count_things(cell.measured.devices, "GPU"))
     return ", ".join(found)
+
+
+def say_rules(rules: Rules) -> str:
+    """How long each cell is measured, and every rule that changes the number and is not as usual."""
+    parts = [
+        f"{_say_length(rules.warmup_steps, rules.warmup_s)} of warm-up",
+        f"then {_say_length(rules.steps, rules.min_s)}, {rules.max_s:g} s at most",
+    ]
+    if rules.ci_target:
+        parts.append(f"until the median is sure to {rules.ci_target:.2%}")
+    if rules.compat:
+        parts.append("compat: as tf_cnn_benchmarks to the letter")
+    for name, number in (("intra", rules.intra_threads), ("inter", rules.inter_threads)):
+        if number:
+            parts.append(f"{name}_threads {number}")
+    if rules.numa_node is not None:
+        parts.append(f"numa_node {rules.numa_node}")
+    return ", ".join(parts)
+
+
+def _say_length(steps: int, seconds: float) -> str:
+    return count_things(steps, "step") + (f" and {seconds:g} s" if seconds else "")
 
 
 def name_hardware(facts: HostFacts | None) -> str:

@@ -8,8 +8,9 @@ CHECKOUT is one of tensorflow/benchmarks: 8fb7907 runs on TensorFlow 2.15 as it 
 of the same version and TF_USE_LEGACY_KERAS=1; f9affd5 runs on 2.3 with Python 3.6. PYTHON has the TensorFlow, for both.
 What it lacks for --record (TF-Slim, for mobilenet and nasnet) comes from PYTHONPATH.
 
-Both programs run pinned to one core with one thread. They take their steps in turn, and CPU seconds are compared, so
-that other work on the machine hits both alike. Ratios above 1: the payload is faster.
+Both programs run pinned to one core with one thread, the payload in the environment that it always gives its children.
+They take their steps in turn, and CPU seconds are compared, so that other work on the machine hits both alike. Ratios
+above 1: the payload is faster.
 """
 
 from __future__ import annotations
@@ -23,11 +24,15 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[2]
+sys.path.insert(0, str(ROOT))
+
+from payload.environment import CPU  # noqa: E402
+
 RECORD = ROOT / "tests" / "payload" / "reference_logits.json"
 
 ABOUT = (
@@ -65,13 +70,13 @@ def ask(arguments: argparse.Namespace, module: str, *words: str) -> str:
 class Worker:
     """One of the two programs, waiting for its next step."""
 
-    def __init__(self, python: str, core: int, words: Sequence[str]) -> None:
+    def __init__(self, python: str, core: int, words: Sequence[str], environment: Mapping[str, str]) -> None:
         reader, writer = os.pipe()
         argv = ["taskset", "-c", str(core), python, "-m", *words, str(writer)]
         self._log = tempfile.TemporaryFile("w+")  # noqa: SIM115 (closed by end)
         self._process = subprocess.Popen(
-            argv, cwd=ROOT, env=make_env(), pass_fds=[writer], text=True, stdin=subprocess.PIPE, stdout=self._log,
-            stderr=subprocess.STDOUT,
+            argv, cwd=ROOT, env={**make_env(), **environment}, pass_fds=[writer], text=True, stdin=subprocess.PIPE,
+            stdout=self._log, stderr=subprocess.STDOUT,
         )  # fmt: skip
         os.close(writer)
         self._answers = os.fdopen(reader)
@@ -102,9 +107,9 @@ def start_pair(arguments: argparse.Namespace, model: str, phase: str) -> Iterato
     pair: list[Worker] = []
     try:
         pair.append(
-            Worker(arguments.python, arguments.core, ["tests.bench.reference", arguments.reference, "step", *cell])
+            Worker(arguments.python, arguments.core, ["tests.bench.reference", arguments.reference, "step", *cell], {})
         )
-        pair.append(Worker(arguments.python, arguments.core, ["tests.bench.ours", "step", *cell]))
+        pair.append(Worker(arguments.python, arguments.core, ["tests.bench.ours", "step", *cell], CPU))
         for worker in pair:
             for _ in range(WARMUP_STEPS):
                 worker.step()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import re
@@ -17,6 +18,7 @@ from fleet.bundle import build_bundle
 from fleet.model.suite import ModelInfo
 from payload.catalog import read_catalog
 from payload.errors import judge_death, judge_exception
+from payload.flags import add_flags, read_flags
 from payload.measure import NotFinite
 from payload.spec import describe, read_spec
 from tests.payload import bench
@@ -105,8 +107,17 @@ def test_by_hand_without_a_gpu_it_says_so(archive: Path) -> None:
 @pytest.mark.parametrize(
     ("args", "said"),
     [
-        (["--model=nonsense", "--device=cpu"], "there is no model nonsense; there are resnet50, googlenet, "),
+        (["--model=nonsense", "--device=cpu"], "there is no model nonsense. There are resnet50, googlenet, "),
         ([], "say what to measure: --model NAME"),
+        (["--model=resnet", "--device=cpu"], "there is no model resnet; did you mean resnet"),
+        (["--model=lenet", "--data_dir=/data"], "--data_dir: images are always synthetic"),
+        (["--model=lenet", "--variable_update=parameter_server", "--num_gpus=2"], "parameter_server is for one device"),
+        (
+            ["--model=lenet", "--device=cpu", "--local_parameter_device=gpu"],
+            "variables lie on the --device, which is cpu",
+        ),
+        (["--model=lenet", "--use_fp16", "--precision=bf16"], "--use_fp16 and --precision=bf16 contradict each other"),
+        (["--model=resnet20", "--data_name=imagenet"], "resnet20 is not for its images"),
         (["--model=alexnet", "--batch_size=0"], "argument --batch_size: '0' is no whole number from 1"),
         (["--model=alexnet", "--numa_node=-1"], "argument --numa_node: '-1' is no whole number from 0"),
         (["--model=alexnet", "--xla=maybe"], "argument --xla: 'maybe' is neither true nor false"),
@@ -119,6 +130,16 @@ def test_wrong_arguments_are_usage(args: list[str], said: str) -> None:
     done = bench.run_payload(*args)
     assert done.returncode == 2
     assert said in done.stderr and "Traceback" not in done.stderr
+    assert len(done.stderr.splitlines()) == 2
+
+
+def test_flags_of_the_original_are_taken_where_they_change_nothing() -> None:
+    parser = argparse.ArgumentParser()
+    add_flags(parser)
+    words = "--num_gpus=1 --batch_size=32 --model=alexnet --variable_update=parameter_server --data_name=cifar10"
+    words += " --device=cpu --local_parameter_device=cpu --display_every=1 --xla_compile=True"
+    (cell,), _ = read_flags(parser.parse_args(words.split()))
+    assert (cell.model, cell.variable_update, cell.xla, cell.batch_size) == ("alexnet_cifar10", "replicated", True, 32)
 
 
 def test_the_catalogue_is_what_the_controller_reads(archive: Path) -> None:

@@ -12,8 +12,8 @@ import pytest
 pytestmark = pytest.mark.needs("tensorflow")
 tf = pytest.importorskip("tensorflow")
 
-from payload.byhand import read_flags  # noqa: E402
 from payload.catalog import read_catalog  # noqa: E402
+from payload.flags import read_flags  # noqa: E402
 from payload.models.counts import count_macs  # noqa: E402
 from payload.models.layers import Layers, Weights  # noqa: E402
 from payload.models.zoo import NETWORKS  # noqa: E402
@@ -111,7 +111,7 @@ def test_channels_first_is_the_same_work(model: str) -> None:
 def test_by_hand_the_batch_is_the_reference_s(model: str) -> None:
     import argparse
 
-    from payload.byhand import add_flags
+    from payload.flags import add_flags
 
     parser = argparse.ArgumentParser()
     add_flags(parser)

@@ -22,6 +22,7 @@ It differs from tf_cnn_benchmarks in this:
 - warm-up and timed steps go on until they have lasted long enough, not only until there are enough of them; timed
   steps that turn out to be warm-up still (`payload.steadiness`) are not counted, and others are taken for them;
 - forward does not count how many logits were right;
+- on a CPU, glibc keeps the memory of a step for the next one (`payload.environment.CPU`);
 - every step time is kept; the headline is the median.
 
 XLA, TF32, bf16, other optimizers, several steps a call (what is timed is then the call) and devices that exchange

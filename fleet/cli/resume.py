@@ -59,7 +59,8 @@ def _take_up(store: Store, path: Path, limits: Limits, *, as_json: bool, cancel:
             + (f", {len(going)} begun" if going else ""),
             err=True,
         )
-        work = Work(run.plan, read_payload(path), limits, left, outcomes)
+        payload = b"" if cancel else read_payload(path, run.plan.payload_sha256)
+        work = Work(run.plan, payload, limits, left, outcomes)
         return carry_out(work, writer, store, as_json=as_json, cancel=cancel)
 
 

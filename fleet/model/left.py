@@ -11,7 +11,7 @@ class JobLeft:
     """How far one host's job had come. By default nothing was begun."""
 
     told: bool = False
-    """The host was told to start the job, and may not have heard it."""
+    """The host may have been told to start the job, and may have heard it."""
     seen: bool = False
     """The job was seen there."""
     files: Mapping[str, bytes] = field(default_factory=dict)

@@ -7,7 +7,9 @@ import errno
 import os
 import secrets
 import stat
+from collections.abc import Iterator
 from pathlib import Path
+from typing import BinaryIO
 
 from fleet.errors import StoreError
 
@@ -47,19 +49,38 @@ def read_regular(path: Path, most_bytes: int) -> bytes:
         FileNotFoundError: there is none.
         StoreError: it cannot be read, is no regular file, or is larger than `most_bytes`.
     """
+    with _open_regular(path, most_bytes) as stream:
+        # Python takes memory for all that it is asked to read.
+        return stream.read(os.fstat(stream.fileno()).st_size)
+
+
+def read_lines(path: Path, most_bytes: int, longest: int) -> Iterator[bytes]:
+    """The lines of a regular file one by one; what is longer than `longest` bytes comes in several.
+
+    Raises:
+        FileNotFoundError, StoreError: as `read_regular`.
+    """
+    with _open_regular(path, most_bytes) as stream:
+        while line := stream.readline(longest):
+            yield line
+
+
+@contextlib.contextmanager
+def _open_regular(path: Path, most_bytes: int) -> Iterator[BinaryIO]:
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
         with os.fdopen(descriptor, "rb") as stream:
-            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            found = os.fstat(descriptor)
+            if not stat.S_ISREG(found.st_mode):
                 raise StoreError(f"{path} is no regular file.", "Somebody put something else there: remove it.")
-            data = stream.read(most_bytes + 1)
+            if found.st_size > most_bytes:
+                what = f"{path} is larger than {most_bytes >> 20} MiB."
+                raise StoreError(what, "Fleet wrote no such file: remove it.")
+            yield stream
     except FileNotFoundError:
         raise
     except OSError as error:
         raise explain_error(error, path) from error
-    if len(data) > most_bytes:
-        raise StoreError(f"{path} is larger than {most_bytes >> 20} MiB.", "Fleet wrote no such file: remove it.")
-    return data
 
 
 def write_all(descriptor: int, data: bytes) -> None:

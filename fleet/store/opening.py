@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
+import hashlib
 import os
 from collections.abc import Collection, Iterator
 from pathlib import Path
@@ -13,14 +15,15 @@ from fleet.errors import LockedError, StoreError
 from fleet.model.event import Event, HostNotice, HostProgress, HostStage
 from fleet.model.left import JobLeft
 from fleet.model.plan import Plan
-from fleet.model.result import HostStatus, Stage
-from fleet.store.files import explain_error, read_regular, sync_directory, write_atomic
+from fleet.model.result import HostStatus, RunSummary, Stage
+from fleet.store.files import explain_error, read_lines, read_regular, sync_directory, write_atomic
 from fleet.store.naming import CANCEL_FILE, EVENTS_FILE, HOSTS_DIRECTORY, PAYLOAD_FILE, PLAN_FILE, name_directories
 from fleet.store.reader import StoredRun, read_run
 from fleet.store.writer import RunWriter, encode_document
 
 _MOST_PAYLOAD_BYTES = 64 << 20
 _MOST_EVENTS_BYTES = 4 << 30
+_LONGEST_EVENT_BYTES = 1 << 20
 _MOST_FILE_BYTES = 256 << 20
 _EVENTS: TypeAdapter[Event] = TypeAdapter(HostStage | HostProgress | HostNotice)
 _BEFORE_TOLD = {Stage.CONNECT, Stage.PROBE}
@@ -49,7 +52,7 @@ def create_run(root: Path, plan: Plan, payload: bytes) -> RunWriter:
     write_atomic(path / PAYLOAD_FILE, payload)
     try:
         (path / HOSTS_DIRECTORY).mkdir(mode=0o700)
-        events = _open_events(path, os.O_EXCL)
+        events = _open_events(path, os.O_CREAT | os.O_EXCL)
         fcntl.flock(events, fcntl.LOCK_EX)
         sync_directory(path)
         sync_directory(path.parent)
@@ -63,10 +66,12 @@ def reopen_run(path: Path) -> tuple[RunWriter, StoredRun]:
 
     Raises:
         LockedError: a controller is at it.
-        StoreError: it cannot be read.
+        StoreError: it cannot be read; or another controller has completed it since it was found.
     """
     try:
-        events = _open_events(path, 0)
+        # A controller that was killed while it made the directory had got no further than the plan.
+        (path / HOSTS_DIRECTORY).mkdir(mode=0o700, exist_ok=True)
+        events = _open_events(path, os.O_CREAT)
         try:
             fcntl.flock(events, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
@@ -77,28 +82,50 @@ def reopen_run(path: Path) -> tuple[RunWriter, StoredRun]:
         (path / CANCEL_FILE).unlink(missing_ok=True)  # it was for the controller that is gone
     except OSError as error:
         raise explain_error(error, path / EVENTS_FILE) from error
-    run = read_run(path)
+    try:
+        run = read_run(path)
+        require_open(path, run.summary)
+    except StoreError:
+        os.close(events)
+        raise
     final = {alias: outcome for alias, outcome in run.outcomes.items() if outcome.status != HostStatus.CONTACT_LOST}
     return RunWriter(path, run.plan, events, final), run
 
 
-def read_payload(path: Path) -> bytes:
+def require_open(path: Path, summary: RunSummary | None) -> None:
+    """Raises StoreError when the run in the directory `path` has nothing left to be taken up for."""
+    if summary is not None and HostStatus.CONTACT_LOST not in summary.hosts.values():
+        raise StoreError(f"run {path.name} is complete.", f"See it with: fleet report {path.name}")
+
+
+def read_payload(path: Path, sha256: str) -> bytes:
     """What the run in the directory `path` pushes to its hosts.
 
+    Args:
+        sha256: by the plan.
+
     Raises:
-        StoreError: it is missing or cannot be read.
+        StoreError: it is missing, cannot be read, or is another.
     """
+    file = path / PAYLOAD_FILE
+    hint = f"Without it nothing more can be started. End the run, with: fleet cancel {path.name}"
     try:
-        return read_regular(path / PAYLOAD_FILE, _MOST_PAYLOAD_BYTES)
+        payload = read_regular(file, _MOST_PAYLOAD_BYTES)
     except FileNotFoundError as error:
-        raise StoreError(f"{path / PAYLOAD_FILE} is missing.", "Without it nothing more can be started.") from error
+        raise StoreError(f"{file} is missing.", hint) from error
+    if hashlib.sha256(payload).hexdigest() != sha256:
+        raise StoreError(f"{file} is not the one of the plan: its sha256 differs.", hint)
+    return payload
 
 
 def read_left(run: StoredRun, aliases: Collection[str]) -> dict[str, JobLeft]:
     """By alias, how far the jobs of these hosts had come.
 
+    A host whose probe is kept may have been told to start, whatever the log says: its last lines are lost in a power
+    cut, and the probe is not.
+
     Raises:
-        StoreError: a file cannot be read.
+        StoreError: the log cannot be read.
     """
     told: set[str] = set()
     seen: set[str] = set()
@@ -107,10 +134,8 @@ def read_left(run: StoredRun, aliases: Collection[str]) -> dict[str, JobLeft]:
             told |= {event.alias} if event.stage not in _BEFORE_TOLD else set()
             seen |= {event.alias} if event.stage in _SEEN else set()
     names = name_directories(host.alias for host in run.plan.hosts)
-    return {
-        alias: JobLeft(alias in told, alias in seen, _read_kept(run.path / HOSTS_DIRECTORY / names[alias]))
-        for alias in aliases
-    }
+    files = {alias: _read_kept(run.path / HOSTS_DIRECTORY / names[alias]) for alias in aliases}
+    return {alias: JobLeft(alias in told or "probe" in kept, alias in seen, kept) for alias, kept in files.items()}
 
 
 def read_events(path: Path) -> Iterator[Event]:
@@ -119,7 +144,7 @@ def read_events(path: Path) -> Iterator[Event]:
     Raises:
         StoreError: the log cannot be read.
     """
-    for line in read_regular(path / EVENTS_FILE, _MOST_EVENTS_BYTES).splitlines():
+    for line in read_lines(path / EVENTS_FILE, _MOST_EVENTS_BYTES, _LONGEST_EVENT_BYTES):
         try:
             yield _EVENTS.validate_json(line)
         except ValidationError:
@@ -127,22 +152,19 @@ def read_events(path: Path) -> Iterator[Event]:
 
 
 def _read_kept(directory: Path) -> dict[str, bytes]:
-    """The probe; and everything else where the job had ended."""
+    """The probe; and everything else where the job had ended. What cannot be read is as good as not there."""
     names = ["probe"]
     if (directory / "exit.json").is_file():
         names = [f.relative_to(directory).as_posix() for f in directory.rglob("*") if f.is_file() and f.name[0] != "."]
     files = {}
     for name in names:
-        try:
+        with contextlib.suppress(FileNotFoundError, StoreError):
             files[name] = read_regular(directory / name, _MOST_FILE_BYTES)
-        except FileNotFoundError:
-            continue
     return files
 
 
 def _open_events(path: Path, how: int) -> int:
-    create = os.O_CREAT if how else 0
-    return os.open(path / EVENTS_FILE, os.O_RDWR | os.O_APPEND | os.O_NOFOLLOW | create | how, 0o600)
+    return os.open(path / EVENTS_FILE, os.O_RDWR | os.O_APPEND | os.O_NOFOLLOW | how, 0o600)
 
 
 def _end_last_line(events: int) -> None:

@@ -13,7 +13,7 @@ from fleet.model.plan import Plan
 from fleet.model.result import CellStatus, HostOutcome, HostStatus
 from fleet.store.files import explain_error, write_atomic
 from fleet.store.naming import CANCEL_FILE, PLAN_FILE, RUN_FILE, RUN_ID
-from fleet.store.opening import create_run
+from fleet.store.opening import create_run, require_open
 from fleet.store.reader import StoredRun, is_running, read_plan, read_run, read_summary
 from fleet.store.writer import RunWriter
 
@@ -66,13 +66,12 @@ class Store:
         """
         if run_id is not None:
             path = self._locate(run_id)
-            if not _is_open(path):
-                raise StoreError(f"run {path.name} is complete.", f"See it with: fleet report {path.name}")
+            _require_open(path)
             return path
         for path in self._paths():
             with suppress(StoreError):
-                if _is_open(path):
-                    return path
+                _require_open(path)
+                return path
         raise StoreError(f"{self.root}: there is no run that is not complete.", "See which there are with: fleet runs")
 
     def find_newest(self) -> Path:
@@ -181,10 +180,8 @@ class Store:
         raise StoreError(f"{self.root}: {len(found)} runs begin with {run_id!r}: {names}", "Write more of the id.")
 
 
-def _is_open(path: Path) -> bool:
-    plan = read_plan(path)
-    summary = read_summary(path, plan)
-    return summary is None or HostStatus.CONTACT_LOST in summary.hosts.values()
+def _require_open(path: Path) -> None:
+    require_open(path, read_summary(path, read_plan(path)))
 
 
 def _describe(path: Path) -> RunEntry:

@@ -100,18 +100,20 @@ def estimate_cell(cell: Cell, rules: Rules, model: ModelInfo, pace: Pace) -> flo
     """Seconds one cell is expected to take, from the start of its process to its document.
 
     A step is 2 floating-point operations per multiply-add, three times that when gradients are taken; the devices of
-    one host work side by side.
+    one host work side by side. It is never more than the rules allow, whatever a damaged history says.
     """
+    children = 1 if cell.batch_size else 1 + SEARCH_USUAL
+    longest_s = children * rules.cell_timeout_s
     if cell.id in pace.seen_s:
-        return pace.seen_s[cell.id]
+        return min(pace.seen_s[cell.id], longest_s)
     if cell.batch_size == 0:
         found = estimate_cell(cell.model_copy(update={"batch_size": SEARCHED_BATCH_SIZE}), rules, model, pace)
-        return found + SEARCH_USUAL * pace.start_s
+        return min(found + SEARCH_USUAL * pace.start_s, longest_s)
     flops = _count_flops(cell, model) * cell.batch_size * cell.steps_per_call
     step_s = max(STEP_S, flops / pace.flops_per_s[cell.precision])
     warmup_s = max(rules.warmup_steps * step_s, rules.warmup_s)
     timed_s = max(min(max(rules.steps * step_s, rules.min_s), rules.max_s), 2 * step_s)
-    return min(pace.start_s + warmup_s + timed_s, rules.cell_timeout_s)
+    return min(pace.start_s + warmup_s + timed_s, longest_s)
 
 
 def _count_flops(cell: Cell, model: ModelInfo) -> int:

@@ -1,12 +1,14 @@
 """One suite file as YAML nodes that know their line; the reading half of `fleet.suite`.
 
 Whatever is wrong becomes a ConfigError that says `file:line`. Values are what YAML 1.1 makes of them, as in Ansible's
-files, and are taken as they are: a list is a list, a number a number; nothing is guessed.
+files, and are taken as they are: a list is a list, a number a number; nothing is guessed, and a number that is another
+than it looks like (010 is 8, 1:30 is 90) is refused.
 """
 
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
@@ -19,6 +21,8 @@ from fleet.inventory.yaml_file import compose, error_at, read_text
 
 Entries = dict[str, Node]
 """A mapping's values by key."""
+
+_PLAIN_NUMBER = re.compile(r"[-+]?(?:0|[1-9][0-9]*)?(?:\.[0-9]*)?(?:e[-+]?[0-9]+)?|[-+]?\.(?:inf|nan)", re.IGNORECASE)
 
 _WORDS = {"str": "a text", "int": "a number", "float": "a number", "bool": "true or false", "null": "empty"}
 
@@ -56,9 +60,11 @@ class SuiteFile:
             raise self.error(node, f"{what} is a mapping with {', '.join(known)}, not {_describe(node)}")
         entries: Entries = {}
         for key_node, value in node.value:
+            hint = f"Known are {', '.join(known)}."
+            if not isinstance(key_node, ScalarNode):
+                raise self.error(key_node, f"{what} has {_describe(key_node)} for a key", hint)
             key = str(key_node.value)  # as written: YAML 1.1 reads a plain `on` as true
-            if not isinstance(key_node, ScalarNode) or key not in known:
-                hint = f"Known are {', '.join(known)}."
+            if key not in known:
                 raise self.error(key_node, f"{what} has no key {key[:80]!r}{suggest_name(key, known)}", hint)
             if key in entries:
                 raise self.error(key_node, f"{key} is given twice")
@@ -136,9 +142,15 @@ class SuiteFile:
         if not isinstance(node, ScalarNode) or node.tag.rpartition(":")[2] not in _WORDS:
             raise self.error(node, f"{what}: {_describe(node)} stands where one value belongs")
         try:
-            return self._loader.construct_object(node)
-        except (ValueError, yaml.YAMLError) as e:  # e.g. `!!int x`, or a number with thousands of digits
+            value: object = self._loader.construct_object(node)
+        except (ValueError, LookupError, yaml.YAMLError) as e:  # e.g. `!!int x`, `!!int ""`, `!!bool x`, 5000 digits
             raise self.error(node, f"{what}: {_describe(node)} cannot be read") from e
+        if isinstance(value, int | float) and not isinstance(value, bool) and not _PLAIN_NUMBER.fullmatch(node.value):
+            text = str(node.value)[:80]
+            raise self.error(node, f"{what}: {text} is another number in YAML than it looks like", "Write it plainly.")
+        if isinstance(value, str) and any(0xD800 <= ord(character) <= 0xDFFF for character in value):
+            raise self.error(node, f"{what}: {_describe(node)} holds half a character")
+        return value
 
 
 def _describe(node: Node) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
@@ -10,6 +11,9 @@ from fleet.model.suite import Cell, DataFormat, Device, ModelInfo, Optimizer, Ph
 
 _NHWC_ONLY = frozenset({"alexnet_conv"})
 """Local response normalisation has no NCHW kernel."""
+
+MAX_CELLS = 10_000
+"""Of one suite. More is a slip: it would run for days."""
 
 MAX_BATCH_SIZE = 1_000_000
 MAX_DEVICES = 1024
@@ -51,11 +55,12 @@ class Matrix:
 
 
 def expand_matrix(matrix: Matrix, models: Mapping[str, ModelInfo]) -> Iterator[Cell]:
-    """Every combination, in the order of the values.
+    """Every combination, in the order of the values; each once, however often a value is given.
 
     Raises:
-        MatrixError: before the first cell, when some combinations are no cells.
+        MatrixError: before the first cell, when some combinations are no cells, or there are more than `MAX_CELLS`.
     """
+    matrix = Matrix(**{key: tuple(dict.fromkeys(values)) for key, values in vars(matrix).items()})
     _check(matrix, models)
     for optimizer, update, calls, kind, name, phase, precision, xla, devices, batch_size in itertools.product(
         matrix.optimizers,
@@ -95,6 +100,8 @@ def _check(matrix: Matrix, models: Mapping[str, ModelInfo]) -> None:
     for model, phase in itertools.product((models[name] for name in matrix.models), matrix.phases):
         if phase not in model.phases:
             raise MatrixError("phases", f"{model.name} has no {phase}; it has {', '.join(model.phases)}")
+    if math.prod(len(values) for values in vars(matrix).values()) > MAX_CELLS:
+        raise MatrixError("models", f"that is more than {MAX_CELLS} cells")
     training = matrix.phases == ("train",)
     if "cpu" in matrix.on and matrix.devices != (1,):
         raise MatrixError("devices", "a CPU host is one device")

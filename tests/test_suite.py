@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
@@ -169,6 +170,16 @@ TRAIN = "- models: [alexnet]\n  batch_sizes: [1]\n  on: [gpu]\n"
         ("name: mine\n", TRAIN + "  devices: [1, 2]\n  variable_updates: [independent]\n", 7, "several devices"),
         ("name: mine\n", TRAIN + "  devices: [2]\n  steps_per_call: [1, 2]\n", 7, "one device takes several"),
         ("name: mine\n", TRAIN + "  steps_per_call: [0]\n", 6, "from 1 to 10000"),
+        ("name: mine\n", "- {models: [alexnet], on: [cpu], batch_sizes: [010]}\n", 3, "010 is another number in YAML"),
+        ("name: mine\n", "- {models: [alexnet], on: [cpu], batch_sizes: [0x10]}\n", 3, "0x10 is another number"),
+        ("name: mine\nrules: {steps: 1:30}\n", GOOD, 2, "1:30 is another number in YAML than it looks like"),
+        ("name: mine\nrules: {max_s: 1:30.5}\n", GOOD, 2, "1:30.5 is another number"),
+        ("name: mine\nrules: {steps: !!int ''}\n", GOOD, 2, "steps: nothing cannot be read"),
+        ("name: mine\nrules: {max_s: !!float ''}\n", GOOD, 2, "max_s: nothing cannot be read"),
+        ("name: mine\nrules: {compat: !!bool x}\n", GOOD, 2, "compat: true or false ('x') cannot be read"),
+        ("name: mine\nrules: {max_s: .nan}\n", GOOD, 2, "finite number"),
+        ('name: mine\ndescription: "\\ud800"\n', GOOD, 2, "holds half a character"),
+        ("name: mine\n? [a, b]\n: c\n", GOOD, 2, "a suite has a list for a key"),
         ("name: mine\n", "- [a]\n", 3, "an entry of cells is a mapping"),
         ("name: mine\n", "  {a\n", 4, "is not valid YAML"),
     ],
@@ -215,6 +226,33 @@ def test_suite_that_would_run_for_days_is_refused(tmp_path: Path) -> None:
     sizes = ", ".join(str(n) for n in range(1, 10_002))
     with pytest.raises(ConfigError, match="more than 10000 cells"):
         load_suite(write(tmp_path, f"- {{models: [alexnet], on: [cpu], batch_sizes: [{sizes}]}}\n"), MODELS)
+
+
+BOMB = ", ".join(["&a0 [x]", *(f"&a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 10))])
+"""Lists of lists: written out, the last one has a thousand million words."""
+
+FULL = f"{{models: [alexnet], on: [cpu], batch_sizes: [{', '.join(str(n) for n in range(1, 9001))}]}}"
+
+
+@pytest.mark.parametrize(
+    ("cells", "words"),
+    [
+        (f"- &all {FULL}\n" + "- *all\n" * 100, "more than 10000 cells"),
+        (f"- {{models: [alexnet], ? [{BOMB}] : 1}}\n", "once its aliases are followed"),
+    ],
+)
+def test_a_file_that_would_grow_without_end_is_refused_at_once(tmp_path: Path, cells: str, words: str) -> None:
+    before_s = time.process_time()
+    with pytest.raises(ConfigError, match=words):
+        load_suite(write(tmp_path, cells), MODELS)
+    assert time.process_time() - before_s < 60
+
+
+def test_values_that_are_given_again_and_again_are_one(tmp_path: Path) -> None:
+    models, sizes, phases = (", ".join([word] * 2000) for word in ("alexnet", "8", "train"))
+    entry = f"- {{models: [{models}], batch_sizes: [{sizes}], phases: [{phases}], on: [cpu]}}\n"
+    (cell,) = load_suite(write(tmp_path, entry), MODELS).cells
+    assert cell.id == "alexnet/train/fp32/b8/cpu1/nhwc"
 
 
 def test_a_home_of_nobody_is_a_file_that_is_not_there() -> None:

@@ -40,6 +40,14 @@ def test_a_value_given_twice_is_one_cell() -> None:
     assert len(make_suite(CellOptions("lenet,lenet", batch_sizes="8,8"), MODELS).cells_for("cpu")) == 1
 
 
+def test_a_hundred_kilobytes_of_values_are_as_many_cells_as_they_say() -> None:
+    again = make_suite(CellOptions(",".join(["lenet"] * 15_000), batch_sizes=",".join(["8"] * 50_000)), MODELS)
+    assert len(again.cells_for("cpu")) == 1
+    trained = ",".join(name for name, model in MODELS.items() if "train" in model.phases)
+    with pytest.raises(ConfigError, match="--models: that is more than 10000 cells"):
+        make_suite(CellOptions(trained, batch_sizes=",".join(str(n) for n in range(1, 20_000))), MODELS)
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [

@@ -14,11 +14,15 @@ _LONGEST = 10_000
 
 
 def check_words() -> None:
-    """Refuse arguments, and variables that stand for some, which could be neither shown nor kept as text.
+    """Refuse arguments, and variables that stand for some, which could be neither shown nor kept as text, and such as
+    are empty: a script's variable that was not set, which must not pass for an option left out.
 
     Raises:
-        ConfigError: one is not UTF-8, or holds a control character.
+        ConfigError: one is not UTF-8, holds a control character, or is empty.
     """
+    for place, text in enumerate(sys.argv[1:], start=1):
+        if not text.strip() or (text.startswith("--") and text.endswith("=")):
+            raise ConfigError(f"argument {place} is empty: {text!r}", hint="Give it a value, or leave the option out.")
     said = {f"argument {place}": text for place, text in enumerate(sys.argv[1:], start=1)}
     said |= {name: text for name, text in os.environ.items() if name.startswith("FLEET_")}
     for name, text in said.items():

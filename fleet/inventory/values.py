@@ -90,7 +90,14 @@ class Variable:
             raise self.error("has no value", "give it one, or remove the line", node)
         try:
             value = SafeConstructor().construct_object(node)
-        except (ConstructorError, ValueError, OverflowError):
+        except (
+            ConstructorError,
+            ValueError,
+            OverflowError,
+            LookupError,
+            AttributeError,
+        ):
+            # What PyYAML does with `!!int ""`, `!!bool x` and `!!timestamp x` is no error of YAML's.
             raise self.error(f"cannot be read: `{node.value[:40]}`", "write it in quotes", node) from None
         if isinstance(value, bool):
             hint = f"write it in quotes if the word is meant: '{node.value}'"

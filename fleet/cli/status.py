@@ -95,7 +95,8 @@ def _ask_hosts(run: StoredRun, known: dict[str, HostNow]) -> dict[str, HostNow]:
 def _ask(host: HostPlan, run: StoredRun, known: HostNow, left: JobLeft) -> Generator[HostNow | Pause, None, None]:
     probe = reread_probe(left.files.get("probe", b""))
     if left.collected or probe is None:
-        yield replace(known, state="ended, results are here", cell=None)
+        word = "ended, results are here" if left.collected else "not known: its probe is damaged"
+        yield replace(known, state=word, cell=None)
         return
     transport = open_transport(host.alias, host.connection)
     try:

@@ -93,13 +93,11 @@ class Job:
         if self.cancelled() and not self.left.told:
             return self._cancel(Stage.CONNECT)
         probe = yield from self._prepare()
-        job, boot_id, started = (
-            self._name_job(probe),
-            probe.facts.boot_id,
-            True,
-        )
-        if self._earlier and (yield from self._goes_on(job, self._earlier.facts.boot_id)):
-            boot_id = self._earlier.facts.boot_id
+        job, boot_id, started = self._name_job(probe), probe.facts.boot_id, True
+        # Where the earlier probe is damaged, a reboot since then is not known of.
+        earlier_id = (self._earlier or probe).facts.boot_id
+        if self.left.told and (yield from self._goes_on(job, earlier_id)):
+            boot_id = earlier_id
         elif self.cancelled():
             return self._cancel(Stage.PROBE)
         else:

@@ -144,11 +144,12 @@ def read_events(path: Path) -> Iterator[Event]:
     Raises:
         StoreError: the log cannot be read.
     """
-    for line in read_lines(path / EVENTS_FILE, _MOST_EVENTS_BYTES, _LONGEST_EVENT_BYTES):
-        try:
-            yield _EVENTS.validate_json(line)
-        except ValidationError:
-            continue  # a host's end; or the line that was being written when the controller was killed
+    with contextlib.suppress(FileNotFoundError):  # its controller was killed before anything happened
+        for line in read_lines(path / EVENTS_FILE, _MOST_EVENTS_BYTES, _LONGEST_EVENT_BYTES):
+            try:
+                yield _EVENTS.validate_json(line)
+            except ValidationError:
+                continue  # a host's end; or the line that was being written when the controller was killed
 
 
 def _read_kept(directory: Path) -> dict[str, bytes]:

@@ -61,7 +61,7 @@ def test_the_last_run_is_shown_or_any_other(stored: Path, run_fleet: RunFleet) -
         ("20250101T000000Z-aaaa", "there is no run '20250101T000000Z-aaaa'.*fleet runs"),
         ("2026", f"2 runs begin with '2026': {NEW}, {OLD}.*Write more"),
         ("../reports", r"there is no run '\.\./reports'"),
-        ("", "there is no run ''"),
+        ("", "argument 2 is empty"),
     ],
 )
 def test_a_run_that_is_not_there(run_id: str, says: str, stored: Path, run_fleet: RunFleet) -> None:

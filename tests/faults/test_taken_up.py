@@ -132,6 +132,8 @@ def test_a_run_without_a_controller_is_cancelled_on_its_hosts(
     wait_for(lambda: is_measuring(going) and is_measuring(silent))
     run.process.kill()
     run.process.wait()
+    (run.load().path / "events.jsonl").write_bytes(b"")  # as a power cut may leave it
+    (run.load().path / "payload.pyz").unlink()
     silent.drop_packets()
     reports = ("--reports", str(run.workspace / "reports"))
     done = run_fleet("cancel", run.load().plan.run_id, *reports)

@@ -51,6 +51,7 @@ def test_a_controller_may_be_killed_while_it_makes_the_directory(made: str, tmp_
     order = ("plan.json", "payload.pyz", "hosts", "events.jsonl")
     for name in order[order.index(made) + 1 :]:
         (path / name).rename(tmp_path / name)
+    assert list(read_events(path)) == []
     writer, run = reopen_run(path)
     with writer:
         writer.keep("b", {"probe": b"what b said"})

@@ -6,6 +6,7 @@ import sys
 from typing import List, NoReturn, Optional
 
 from payload.catalog import read_catalog
+from payload.streams import open_streams, print_safely
 
 _COMMANDS = ("run", "models", "cell")
 
@@ -13,9 +14,10 @@ _COMMANDS = ("run", "models", "cell")
 def main(argv: Optional[List[str]] = None) -> int:
     """Do what the arguments say. Returns the exit status."""
     words = sys.argv[1:] if argv is None else argv
+    open_streams()
     if words and words[0] in _COMMANDS:
         return _run_command(words)
-    return _run_by_hand(words)
+    return print_safely(lambda: _run_by_hand(words))
 
 
 def _run_command(words: List[str]) -> int:
@@ -37,8 +39,7 @@ def _run_command(words: List[str]) -> int:
         from payload import child
 
         return child.main(arguments.report_fd)
-    _list_models(arguments.json)
-    return 0
+    return print_safely(lambda: _list_models(arguments.json))
 
 
 def _run_by_hand(words: List[str]) -> int:
@@ -68,17 +69,18 @@ class _Parser(argparse.ArgumentParser):
         self.exit(2, "fleet-payload: %s.\nSee fleet-payload --help.\n" % message.rstrip("."))
 
 
-def _list_models(as_json: bool) -> None:
+def _list_models(as_json: bool) -> int:
     models = list(read_catalog().values())
     if as_json:
         print(json.dumps({"models": models}, indent=2))
-        return
+        return 0
     row = "%-16s %-12s %12s %8s  %s"
     print(row % ("model", "input", "parameters", "GMAC", "phases"))
     for model in models:
         size = "x".join(str(n) for n in model["input_shape"])
         macs = "%.3f" % (model["forward_macs"] / 1e9)
         print(row % (model["name"], size, "{:,}".format(model["parameters"]), macs, ", ".join(model["phases"])))
+    return 0
 
 
 if __name__ == "__main__":

@@ -98,7 +98,7 @@ def _find_mount(controllers: str, controller: str) -> str:
 def _read_quota(folder: str) -> Optional[float]:
     """Processors, from cpu.max or cpu.cfs_*; None: unlimited."""
     words = _read(folder + "/cpu.max", str.split) or []
-    if len(words) == 2 and words[0].isdigit():
+    if len(words) == 2 and words[0].isdecimal():
         return int(words[0]) / float(words[1])
     quota = _read_number(folder + "/cpu.cfs_quota_us")
     period = _read_number(folder + "/cpu.cfs_period_us")
@@ -112,7 +112,7 @@ def _read_fields(path: str, key: str) -> List[str]:
 
 def _read_number(path: str) -> Optional[int]:
     text = (_read(path, str.split) or [""])[0]
-    return int(text) if text.lstrip("-").isdigit() else None
+    return int(text) if text.lstrip("-").isdecimal() else None
 
 
 def _read(path: str, split: Callable[[str], List[str]]) -> Optional[List[str]]:

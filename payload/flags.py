@@ -2,6 +2,7 @@
 
 import argparse
 import difflib
+import re
 from typing import Callable, List, Tuple
 
 from payload.catalog import read_catalog
@@ -141,8 +142,8 @@ def _make_reader(least: int) -> Callable[[str], int]:
     """Reads an argument that is a whole number from `least`."""
 
     def read(text: str) -> int:
-        if not text.isdigit() or int(text) < least:
-            raise argparse.ArgumentTypeError("%r is no whole number from %d" % (text, least))
+        if not re.match(r"[0-9]{1,9}$", text) or int(text) < least:
+            raise argparse.ArgumentTypeError("%r is no whole number from %d to 999999999" % (text[:80], least))
         return int(text)
 
     return read

@@ -75,8 +75,8 @@ def list_apps(program: str) -> List[App]:
     for line in _call([program, query, "--format=csv,noheader,nounits"]).splitlines():
         words = [word.strip() for word in line.split(",", 3)]
         if len(words) == 4:
-            memory = int(words[2]) << 20 if words[2].isdigit() else None
-            apps.append(App(words[0], int(words[1]) if words[1].isdigit() else None, words[3], memory))
+            memory = int(words[2]) << 20 if words[2].isdecimal() else None
+            apps.append(App(words[0], int(words[1]) if words[1].isdecimal() else None, words[3], memory))
     return apps
 
 

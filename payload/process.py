@@ -80,8 +80,11 @@ def run_child(
     Raises:
         Stopped: `stop` was signalled.
     """
-    reader, writer = os.pipe()
     argv, environment = _find_self(environment)
+    try:
+        reader, writer = os.pipe()
+    except OSError as error:
+        return _fail_to_start(error)
     try:
         child = subprocess.Popen(
             argv + ["cell", "--report-fd", str(writer)],
@@ -94,7 +97,7 @@ def run_child(
         )
     except OSError as error:
         os.close(reader)
-        return Ended(None, 127, None, "start", "The child could not be started: %s" % error)
+        return _fail_to_start(error)
     finally:
         os.close(writer)
     watch = _Watch(child, reader, Watchdog(timeout_s), observer)
@@ -108,6 +111,10 @@ def run_child(
         watch.end()
     returncode = -int(signal.SIGKILL) if child.returncode is None else child.returncode
     return Ended(watch.result, returncode, None if watch.result else overdue, watch.stage, watch.read_output())
+
+
+def _fail_to_start(error: OSError) -> Ended:
+    return Ended(None, 127, None, "start", "The child could not be started: %s" % error)
 
 
 def _find_self(environment: Dict[str, str]) -> Tuple[List[str], Dict[str, str]]:
@@ -217,7 +224,7 @@ class _Watch:
         lines = (self._line + data).split(b"\n")
         self._line = lines.pop()
         for line in lines:
-            event = json.loads(line.decode("ascii"))
+            event = _parse_event(line)
             if event["event"] == "result":
                 self.result = event["result"]
                 continue
@@ -225,3 +232,12 @@ class _Watch:
                 self.stage = event["stage"]
             self._watchdog.take(event)
             self._observer.take(event)
+
+
+def _parse_event(line: bytes) -> Dict[str, Any]:
+    """An event of the child. Its libraries write to descriptors that they do not own: then it is one of no kind."""
+    try:
+        event = json.loads(line.decode("ascii"))
+    except (ValueError, RecursionError):
+        event = None
+    return event if isinstance(event, dict) and isinstance(event.get("event"), str) else {"event": ""}

@@ -1,13 +1,15 @@
 """The spec file: what to measure, and what to copy into every document."""
 
 import json
-import math
 from typing import Any, Dict, FrozenSet, List, NamedTuple, Optional, Set
 
 from payload.cell import ALL, DATA_FORMATS, DEVICES, OPTIMIZERS, PHASES, PRECISIONS, VARIABLE_UPDATES, Cell
 from payload.search import AUTO
 
 SCHEMA = "fleet.spec/1"
+
+_MOST = 1e9
+"""No rule and no count is larger; nor is NaN smaller."""
 
 
 class Rules(NamedTuple):
@@ -53,7 +55,7 @@ def read_spec(path: str) -> Spec:
             document = json.load(file)
     except OSError as error:
         raise BadSpec("%s: cannot be read: %s." % (path, error.strerror))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise BadSpec("%s: is not JSON: %s." % (path, error))
     try:
         return _parse(document)
@@ -119,11 +121,11 @@ def describe(fields: Any) -> Dict[str, Any]:
 
 
 def _is_whole(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
+    return isinstance(value, int) and _is_number(value)
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) <= _MOST
 
 
 def _check(good: bool, where: str, wanted: str) -> None:

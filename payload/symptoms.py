@@ -106,7 +106,7 @@ SYMPTOMS = (
     Symptom(
         "cudnn_mismatch",
         _CRASH,
-        r"Loaded runtime CuDNN library: \S+.* but source was compiled with",
+        r"Loaded runtime CuDNN library: \S.{0,80} but source was compiled with",
         "The cuDNN that is loaded is older than the one TensorFlow is built with: use the image's own, without "
         "LD_LIBRARY_PATH.",
     ),
@@ -116,6 +116,12 @@ SYMPTOMS = (
         r"failed to get convolution algorithm|DNN library is not found|DNN library initialization failed|"
         r"CUDNN_STATUS_(INTERNAL_ERROR|NOT_INITIALIZED|EXECUTION_FAILED)|could not create cudnn handle",
         "cuDNN cannot be started, most often because another process holds the GPU's memory: see nvidia-smi.",
+    ),
+    Symptom(
+        "file_limit",
+        _CRASH,
+        r"Too many open files",
+        "No more files may be opened: raise ulimit -n, or the container's with --ulimit nofile=65536.",
     ),
     Symptom(
         "shared_memory",
@@ -133,7 +139,8 @@ SYMPTOMS = (
     Symptom(
         "process_limit",
         _CRASH,
-        r"creation via pthread_create\(\) failed|can't start new thread",
+        r"creation via pthread_create\(\) failed|can't start new thread|"
+        r"could not be started: .{0,80}Resource temporarily unavailable",
         "No more threads may be started: raise ulimit -u, or the container's --pids-limit.",
     ),
     Symptom(

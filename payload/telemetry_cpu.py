@@ -110,7 +110,7 @@ class CpuSampler:
         frequencies = []
         for cpu in cpus:
             text = read_text("/sys/devices/system/cpu/cpu%d/cpufreq/scaling_cur_freq" % cpu).strip()
-            if text.isdigit():
+            if text.isdecimal():
                 frequencies.append(int(text) / 1e3)
         self._frequency_source = "cpufreq" if frequencies else None
         if not frequencies:
@@ -131,7 +131,7 @@ class _Energy:
         for folder in sorted(glob.glob(powercap + "/intel-rapl:*")):
             if read_text(folder + "/name").startswith("package"):
                 spread = read_text(folder + "/max_energy_range_uj").strip()
-                self._zones.append((folder + "/energy_uj", float(spread) if spread.isdigit() else 0.0))
+                self._zones.append((folder + "/energy_uj", float(spread) if spread.isdecimal() else 0.0))
 
     def read(self) -> Optional[float]:
         """Joules since the first call, all packages; None: cannot be read."""
@@ -139,7 +139,7 @@ class _Energy:
             return None
         for path, spread in self._zones:
             text = read_text(path).strip()
-            if not text.isdigit():
+            if not text.isdecimal():
                 self.reason = "RAPL is there, and only root may read it"
                 return None
             now = float(text)

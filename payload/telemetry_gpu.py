@@ -215,7 +215,7 @@ def select_visible(gpus: Sequence[_Gpu], visible: Optional[str]) -> List[_Gpu]:
     chosen: List[_Gpu] = []
     for word in visible.split(","):
         word = word.strip()
-        if word.isdigit() and int(word) < len(gpus):
+        if word.isdecimal() and len(word) < 5 and int(word) < len(gpus):
             chosen.append(gpus[int(word)])
         elif word.startswith("GPU-"):
             chosen += [gpu for gpu in gpus if gpu.uuid.startswith(word)][:1]

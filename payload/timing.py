@@ -47,7 +47,7 @@ def summarise(
     mean = sum(ordered) / float(len(ordered))
     median = _find_quantile(ordered, 50)
     half = len(counted) // 2
-    ratio = find_median(counted[half:]) / max(find_median(counted[:half]), 1.0)
+    ratio = max(find_median(counted[half:]), 1.0) / max(find_median(counted[:half]), 1.0)
     return {
         "warmup_steps": warmup_steps,
         "warmup_s": round(warmup_s, 6),

@@ -119,6 +119,8 @@ def test_by_hand_without_a_gpu_it_says_so(archive: Path) -> None:
         (["--model=lenet", "--use_fp16", "--precision=bf16"], "--use_fp16 and --precision=bf16 contradict each other"),
         (["--model=resnet20", "--data_name=imagenet"], "resnet20 is not for its images"),
         (["--model=alexnet", "--batch_size=0"], "argument --batch_size: '0' is no whole number from 1"),
+        (["--model=alexnet", "--batch_size=²"], "argument --batch_size: '²' is no whole number from 1"),
+        (["--model=alexnet", "--num_batches=" + "9" * 5000], "9' is no whole number from 1 to 999999999"),
         (["--model=alexnet", "--numa_node=-1"], "argument --numa_node: '-1' is no whole number from 0"),
         (["--model=alexnet", "--xla=maybe"], "argument --xla: 'maybe' is neither true nor false"),
         (["--model=alexnet", "--device=tpu"], "argument --device: invalid choice"),

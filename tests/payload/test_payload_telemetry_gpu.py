@@ -212,6 +212,8 @@ def test_tensorflow_s_devices_in_old_and_new_words() -> None:
         ("GPU-7eb57620", [IDLE]),
         ("0,5,1", [A100]),
         ("-1", []),
+        ("0,²,1", [A100]),
+        ("0," + "9" * 5000, [A100]),
         ("MIG-faae5314/1/0", []),
     ],
 )

@@ -48,6 +48,10 @@ def test_steadiness_is_about_the_halves() -> None:
     assert summarise(1, 0, [1000] * 50 + [1011] * 50, 1)["steady"] is False
     assert summarise(1, 0, [1000] * 50 + [1009] * 50, 1)["steady"] is True
     assert summarise(1, 0, [1000, 3000], 1)["halves_ratio"] == 3
+    for same in (0, 1, 7):
+        timing = summarise(1, 0, [same] * 100, 1)
+        assert (timing["halves_ratio"], timing["steady"], timing["mad_us"]) == (1, True, 0)
+        assert timing["ci95_us"] == (same, same)
 
 
 def test_the_interval_knows_that_neighbours_resemble_each_other() -> None:

@@ -31,6 +31,12 @@ _NO_KERNEL = re.compile(
     r"No OpKernel was registered|Could not find device for node|No registered '|no supported kernel|not implemented",
     re.IGNORECASE,
 )
+_PREAMBLE = re.compile(
+    r"\w+: Graph execution error:$|Detected at node |File \"|<stack traces unavailable>|Node: '|"
+    r"(\w+: +)?\d+ root error\(s\) found\.$"
+)
+"""Lines after which TensorFlow comes to what went wrong."""
+
 _SMALLER = "Use a smaller batch."
 
 _GENERIC = ("exception", "exited", "aborted", "segfault", "bus_error", "signal", "tensorflow_missing")
@@ -200,12 +206,12 @@ def _name_signal(number: int) -> Optional[str]:
 def _shorten(text: str) -> str:
     """What an error says in one line of at most 300 characters, ended as a sentence.
 
-    TensorFlow says it in the line before the first that names graph nodes; without any, it is the first line.
+    TensorFlow 2.7 and newer say first where the failed operations were defined. When several failed, they are counted
+    before the first is told.
     """
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    said = lines[0]
-    for i in range(1, len(lines)):
-        if lines[i].startswith("[["):
-            said = lines[i - 1]
-            break
-    return said[:300].rstrip(" .") + "."
+    begin = 0
+    for i, line in enumerate(lines[:-1]):
+        if _PREAMBLE.match(lines[0]) and _PREAMBLE.match(line):
+            begin = i + 1
+    return re.sub(r"^\(0\) ", "", lines[begin])[:300].rstrip(" .") + "."

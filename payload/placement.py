@@ -12,8 +12,11 @@ _LEAST_CAPABILITY = {"tf32": (8, 0), "bf16": (8, 0), "fp16": (5, 3)}
 """The lowest compute capability of NVIDIA's GPUs that computes in the format: Ampere, Ampere, late Maxwell."""
 
 _MISSING_KERNEL = re.compile(
-    r"No registered '(\w+)'|registered to support Op '(\w+)'|Could not find device for node: \S+ \S+ = (\w+)\["
+    r"No registered '(\w+)'|registered to support Op '(\w+)'|Could not find device for node: \S+ \S+ = (\w+)\[|"
+    r"Missing \d+-th output from (?:node |\{\{node )(?:[^\s}]*/)?([^\s}/]+?)(?:_\d+)?[\s}]"
 )
+"""The last one is what comes of a kernel that is registered and computes nothing, as that of Conv2D in bfloat16 up to
+TensorFlow 2.10; it names a node, whose name begins as its operation's."""
 
 Placement = NamedTuple(
     "Placement", [("devices", List[str]), ("name", str), ("threads", Dict[str, int]), ("tf32_allowed", Optional[bool])]

@@ -255,12 +255,24 @@ def test_what_the_child_raises_gets_a_name(error: Exception, status: str, reason
     assert verdict.message.endswith(".") and "\n" not in verdict.message
 
 
-def test_what_tensorflow_says_is_found_among_its_nodes() -> None:
-    text = "Graph execution error:\n\nDetected at node 'a'\nNode: 'a'\nno such thing.\n\t [[{{node a}}]] [Op:f]\nHint"
-    assert (
-        judge_exception(ValueError(text), "fp32").message
-        == "TensorFlow failed: no such thing. Look at the end of its output."
-    )
+@pytest.mark.parametrize(
+    "text",
+    [
+        # As TensorFlow 2.3 to 2.6 tell it, 2.7 to 2.13, and newer ones.
+        "no such thing.\nSeen by all\n\t [[node a (defined at f.py:1) ]] [Op:f]\n\nFunction call stack:\nf",
+        "2 root error(s) found.\n  (0) no such thing\n\t [[node a]]\n  (1) no other thing\n\t [[node b]]",
+        "Graph execution error:\n\nDetected at node 'a'\nNode: 'a'\nno such thing.\n\t [[{{node a}}]] [Op:f]\nHint",
+        "Graph execution error:\n\nDetected at node 'a' defined at (most recent call last):\n"
+        "    File \"f.py\", line 1, in f\n      return a\nNode: 'a'\nno such thing",
+        "Graph execution error:\n\nDetected at node a defined at (most recent call last):\n"
+        "<stack traces unavailable>\nno such thing\nSeen by all\n\t [[{{node a}}]] [Op:f]",
+        "Graph execution error:\n\nDetected at node a defined at (most recent call last):\n"
+        '  File "f.py", line 1, in f\n\nno such thing\n\t [[{{node a}}]] [Op:f]',
+    ],
+)
+def test_what_tensorflow_says_is_found_among_its_nodes(text: str) -> None:
+    message = judge_exception(ValueError(text), "fp32").message
+    assert message.replace("ValueError: ", "") == "TensorFlow failed: no such thing. Look at the end of its output."
 
 
 @pytest.mark.parametrize(

@@ -140,6 +140,11 @@ def test_an_operation_without_a_kernel_is_named() -> None:
     # As TensorFlow 2.3.1 says it.
     old = " No registered 'Reciprocal' OpKernel for 'CPU' devices compatible with node {{node gradients/truediv_recip}}"
     assert find_missing_kernel(old) == "Reciprocal"
+    # As 2.6.5 and 2.8.4 say it of a kernel that computes nothing.
+    for node in ("node Conv2D_7 (defined at layers.py:123)  [Op:f]", "{{node Conv2D}} [Op:f]"):
+        assert find_missing_kernel("Missing 0-th output from " + node) == "Conv2D"
+    nested = "Missing 0-th output from {{node gradients/Conv2D_grad/Conv2DBackpropFilter}} [Op:f]"
+    assert find_missing_kernel(nested) == "Conv2DBackpropFilter"
     assert find_missing_kernel("OOM when allocating tensor with shape[2]") is None
 
 

@@ -169,4 +169,5 @@ _CIFAR10 = _Plan(18, 32, 96, 0, False, 0.6, 937500)
 
 NASNET = _make_network(_MOBILE, (224, 224, 3), IMAGENET_CLASSES, 0.005)
 NASNETLARGE = _make_network(_LARGE, (331, 331, 3), IMAGENET_CLASSES, 0.005)
-NASNET_CIFAR10 = _make_network(_CIFAR10, CIFAR_SHAPE, CIFAR_CLASSES, 0.025)
+# At the reference's 0.025 the loss doubles within twenty steps, and the logits grow on.
+NASNET_CIFAR10 = _make_network(_CIFAR10, CIFAR_SHAPE, CIFAR_CLASSES, 0.001)

@@ -62,6 +62,12 @@ def test_every_weight_gets_a_gradient(model: str) -> None:
         assert not numpy.array_equal(weight.variable.numpy(), old), weight.name
 
 
+def test_a_loss_does_not_grow() -> None:
+    workload = build("nasnet_cifar10", "train")
+    losses = [workload.step() or math.inf for _ in range(20)]
+    assert max(losses) < 2 * losses[0]
+
+
 def test_an_embedding_s_gradient_is_that_of_its_rows() -> None:
     random = numpy.random.RandomState(1)
     table = tf.constant(random.normal(size=(30522, 768)).astype(numpy.float32))

@@ -2,6 +2,7 @@
 #   make demo    measure this machine
 #   make test    every check and test; as root on Debian or Ubuntu it also sets up the lab
 #   make zoo     every model of the benchmark, where the tests take one of each kind; half an hour
+#   make compat  every model on every TensorFlow from 2.3 on, with Pythons 3.6 to 3.13; hours, and 10 GB in .cache
 #   make lint    the checks that take seconds
 #   make pictures  the README's picture anew, from a run on the lab
 #   make lock    requirements.lock anew from pyproject.toml
@@ -16,7 +17,7 @@ PYTHON ?= $(shell for p in $(CANDIDATES); do \
 PIP_INSTALL = $(BIN)/python -m pip --disable-pip-version-check -qq install
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test zoo lint lock clean lab pictures
+.PHONY: help demo test zoo compat lint lock clean lab pictures
 
 help:
 	@sed -n '/^#/!q; s/^# \{0,1\}//p' Makefile
@@ -32,6 +33,10 @@ test: lint lab
 zoo: $(VENV)/.fleet
 	@FLEET_ZOO=all $(BIN)/python -m pytest tests/payload/test_zoo_counts.py tests/payload/test_zoo_logits.py \
 	  tests/payload/test_zoo_steps.py
+
+# The tests take the oldest and the newest of these, and one model of each kind.
+compat: $(VENV)/.fleet
+	@FLEET_ZOO=all $(BIN)/python -m pytest tests/payload/test_payload_pairs.py
 
 lint: $(VENV)/.fleet
 	@$(BIN)/ruff check .

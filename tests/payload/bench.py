@@ -58,6 +58,7 @@ def run_payload(
     env: Mapping[str, str] | None = None,
     payload: Sequence[str | Path] = (sys.executable, "-m", "payload"),
     preexec: Callable[[], None] | None = None,
+    timeout_s: float = 300,
 ) -> subprocess.CompletedProcess[str]:
     """Run it to its end. `payload` is how to start it; `env` comes on top of ours."""
     return subprocess.run(
@@ -66,7 +67,7 @@ def run_payload(
         env={**os.environ, **(env or {})},
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=timeout_s,
         preexec_fn=preexec,
     )
 

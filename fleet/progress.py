@@ -16,7 +16,7 @@ from rich.live import Live
 from fleet.model.event import Event
 from fleet.model.plan import Plan
 from fleet.progress_board import Board
-from fleet.progress_lines import STATUS_EVERY_S, LineDisplay
+from fleet.progress_lines import STATUS_EVERY_S, LineDisplay, keep_telling
 from fleet.progress_live import LiveDisplay
 from fleet.progress_print import print_line
 from fleet.report.wording import count_things, format_duration
@@ -59,7 +59,7 @@ def open_progress(plan: Plan, console: Console, *, live: bool) -> Iterator[Progr
                 yield display
         else:
             lines = LineDisplay(board, console)
-            with lines.keep_summing_up(STATUS_EVERY_S):
+            with keep_telling(lines.sum_up, STATUS_EVERY_S):
                 yield lines
     finally:
         took = format_duration(board.elapsed_s())

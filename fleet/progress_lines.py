@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from threading import Event as Flag
 from threading import Thread
@@ -40,23 +40,6 @@ class LineDisplay:
             text = self._board.sum_up()
         print_line(self._console, text, timed=True)
 
-    @contextmanager
-    def keep_summing_up(self, every_s: float) -> Iterator[None]:
-        """Sum up that often until the block ends."""
-        ended = Flag()
-
-        def sum_up_until_ended() -> None:
-            while not ended.wait(every_s):
-                self.sum_up()
-
-        thread = Thread(target=sum_up_until_ended, name="progress", daemon=True)
-        thread.start()
-        try:
-            yield
-        finally:
-            ended.set()
-            thread.join()
-
     def _tell(self, event: Event, host: HostState) -> str:
         if isinstance(event, HostFinished):
             return tell_outcome(host)
@@ -70,3 +53,21 @@ class LineDisplay:
             cells = count_things(len(host.plan.cells), "cell")
             return f"measuring {cells}, about {format_duration(host.plan.estimate_s)}"
         return ""
+
+
+@contextmanager
+def keep_telling(tell: Callable[[], None], every_s: float) -> Iterator[None]:
+    """Call `tell` that often until the block ends."""
+    ended = Flag()
+
+    def tell_until_ended() -> None:
+        while not ended.wait(every_s):
+            tell()
+
+    thread = Thread(target=tell_until_ended, name="progress", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()

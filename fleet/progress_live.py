@@ -15,7 +15,7 @@ from fleet.report.wording import fold_names
 REDRAW_S = 1.0
 """A frame in which nothing happened is drawn again only this often: the times go by in seconds."""
 
-_ASCII = str.maketrans("✔✖▸━─·…→", "+x>#.-~>")
+ASCII = str.maketrans("✔✖▸━─·…→", "+x>#.-~>")
 """For a terminal without Unicode: one character for one, so that styles stay where they are."""
 
 _BAR = 8
@@ -53,7 +53,7 @@ class LiveDisplay:
             with self._board.lock:
                 self._frame = self._compose(now_s, size.height)
             if self._console.options.ascii_only:
-                self._frame.plain = self._frame.plain.translate(_ASCII).encode("ascii", "replace").decode()
+                self._frame.plain = self._frame.plain.translate(ASCII).encode("ascii", "replace").decode()
                 self._frame.overflow = "crop"
             self._drawn_s, self._size = now_s, size
         return self._frame
@@ -63,13 +63,13 @@ class LiveDisplay:
         failed = _draw_failed(hosts, self._domain)[: max(0, min(_KINDS, height - 5))]
         # Beside them: how many more there are, the sum, and two lines to spare.
         shown = _choose_hosts([host for host in hosts if not host.failed], max(1, height - 4 - len(failed)), now_s)
-        names = _shorten([host.plan.alias.removesuffix(self._domain) for host in shown])
+        names = shorten_names([host.plan.alias.removesuffix(self._domain) for host in shown])
         digits = max((len(str(len(host.plan.cells))) for host in shown), default=0)
         lines = [_draw_row(host, name, digits, now_s) for host, name in zip(shown, names, strict=True)] + failed
         left = sum(not host.failed for host in hosts) - len(shown)
         if left:
             lines.append(Text(f"  and {left} more", style="dim"))
-        bar = _draw_bar(self._board.cells_done(), self._board.cells, 2 * _BAR)
+        bar = draw_bar(self._board.cells_done(), self._board.cells, 2 * _BAR)
         lines.append(Text.assemble(bar, " ", self._board.sum_up()))
         return Text("\n", no_wrap=True, overflow="ellipsis").join(lines)
 
@@ -99,7 +99,7 @@ def _choose_hosts(hosts: list[HostState], room: int, now_s: float) -> list[HostS
     return [host for host in hosts if host.plan.alias in chosen]
 
 
-def _shorten(names: list[str], longest: int = 24) -> list[str]:
+def shorten_names(names: list[str], longest: int = 24) -> list[str]:
     """The names cut off at `longest` and filled up to the same width."""
     width = min(longest, max(map(len, names), default=0))
     return [f"{name if len(name) <= width else name[: width - 1] + '…':<{width}}" for name in names]
@@ -113,7 +113,7 @@ def _draw_row(host: HostState, name: str, digits: int, now_s: float) -> Text:
     line = Text.assemble(("▸", "cyan"), f" {name}  {host.word:<11} ")
     if host.stage == Stage.RUN:
         total = len(host.plan.cells)
-        line.append_text(_draw_bar(host.cells_done(), total, _BAR))
+        line.append_text(draw_bar(host.cells_done(), total, _BAR))
         line.append(f" {host.cells_done():>{digits}}/{total:<{digits}} ")
         line.append(f"{tell_left(host.left_s(now_s)).removesuffix(' left'):>10} ", style="bold")
     if host.progress is not None:
@@ -121,6 +121,7 @@ def _draw_row(host: HostState, name: str, digits: int, now_s: float) -> Text:
     return line
 
 
-def _draw_bar(done: int, total: int, width: int) -> Text:
+def draw_bar(done: int, total: int, width: int) -> Text:
+    """A bar that is full as far as the work is done."""
     full = width * done // total if total else 0
     return Text.assemble(("━" * full, "cyan"), ("─" * (width - full), "dim"))

@@ -45,6 +45,7 @@ IN_ROW = {
     "progress_lines": "progress",
     "progress_live": "progress",
     "progress_print": "progress",
+    "progress_push": "progress",
     "__main__": "cli",
 }
 """Modules that belong to a row of another name."""

@@ -25,7 +25,7 @@ from fleet.model.suite import Cell, ModelInfo, Suite
 from fleet.plan import RunRequest, build_plan
 from fleet.progress import Progress, open_progress
 from fleet.progress_board import Board
-from fleet.progress_lines import LineDisplay
+from fleet.progress_lines import LineDisplay, keep_telling
 from fleet.progress_live import LiveDisplay
 
 MODEL = ModelInfo(
@@ -165,7 +165,7 @@ def test_without_a_terminal_a_line_now_and_then_says_how_far_the_run_is() -> Non
     out = io.StringIO()
     board = Board(plan(3), time.monotonic)
     lines = LineDisplay(board, Console(file=out, width=80))
-    with lines.keep_summing_up(0.05):
+    with keep_telling(lines.sum_up, 0.05):
         lines.show(HostStage(alias="node000", stage=Stage.RUN))
         lines.show(polled("node000", 2))
         time.sleep(0.3)

@@ -20,6 +20,7 @@ from fleet.model.inventory import Settings
 from fleet.model.suite import Rules
 from fleet.suite import list_suites, load_suite
 from tests.conftest import ROOT, LabHosts
+from tests.lab.engine import DOCKER_HOST
 from tests.lab.hosts import LabHost
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -59,7 +60,7 @@ def show_help(*command: str) -> str:
 
 
 def list_commands(*group: str) -> list[str]:
-    return re.findall(r"^  ([a-z]+) ", show_help(*group).partition("Commands:")[2], re.MULTILINE)
+    return re.findall(r"^  ([a-z-]+) ", show_help(*group).partition("Commands:")[2], re.MULTILINE)
 
 
 @pytest.fixture
@@ -88,6 +89,7 @@ def run_line(line: str, directory: Path, checkout: Path, stdin: str = "") -> sub
         **{name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "MFLAGS"))},
         "PATH": f"{programs}:{os.environ['PATH']}",
         "PYTHONPATH": str(checkout),
+        "DOCKER_HOST": DOCKER_HOST,
     }
     return subprocess.run(
         ["bash", "-o", "pipefail", "-c", line],
@@ -137,7 +139,8 @@ def test_every_command_of_fleet_works_in_the_order_of_the_readme(
     for line in commands:
         done = run_line(line, workspace, checkout, stdin="yes\n")
         assert done.returncode == 0, f"{line}\n{done.stdout}\n{done.stderr}"
-    assert {line.split()[1] for line in commands} == {"run", "report", "runs", "ping", "hosts", "models", "status"}
+    used = {line.split()[1] for line in commands}
+    assert used == {"run", "report", "runs", "ping", "push-image", "hosts", "models", "status"}
     keys = [f"{host.address} {host.host_key}" for host in hosts]
     assert (workspace / "known_hosts").read_text().splitlines() == keys
     assert [pong["status"] for pong in json.loads((workspace / "ping.json").read_text())["hosts"]] == ["ok"] * 3

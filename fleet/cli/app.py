@@ -261,6 +261,27 @@ def ping(inventory: Inventory, limit: Limit = None, forks: Forks = 32, json: Jso
     raise typer.Exit(ping_hosts(inventory, limit, forks, as_json=json))
 
 
+@app.command("push-image")
+def push_image(
+    inventory: Inventory,
+    what: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="IMAGE|FILE",
+            help="An image of this machine's docker, or a file made by docker save (.tar, .tar.gz).",
+            show_default="every host's own fleet_image",
+        ),
+    ] = None,
+    limit: Limit = None,
+    forks: Forks = 8,
+    json: Json = False,
+) -> None:
+    """Send a container image to the hosts that do not have it. What was sent before is not sent again."""
+    from fleet.cli.push_image import push_images
+
+    raise typer.Exit(push_images(inventory, what, limit, forks, as_json=json))
+
+
 @hosts_app.command()
 def trust(
     inventory: Inventory,

@@ -88,7 +88,7 @@ _KNOWN = (
         r"|pull access denied|name unknown|no such image|failed to resolve reference .*: not found",
         "image_not_found",
         "the image {image} is not on the host and no registry gives it",
-        "Check fleet_image, its tag and the right to pull it; or load it there with docker load.",
+        "Check fleet_image, its tag and the right to pull it; or send it: `fleet push-image -i INVENTORY`.",
     ),
     _Known(
         r"unauthorized|authentication required|\b(401|403 forbidden)\b|(?<!permission )(?<!access )\bdenied(: |$)"
@@ -148,7 +148,8 @@ _KNOWN = (
         r"|client\.timeout exceeded|context deadline exceeded|temporary failure in name",
         "registry_network",
         "the image {image} is not on the host and its registry cannot be reached from there",
-        "Is fleet_image right? Then check the way to the registry there (proxy, DNS), or use docker load.",
+        "Is fleet_image right? Then check the way to the registry there (proxy, DNS), or send it: "
+        "`fleet push-image -i INVENTORY`.",
     ),
 )
 
@@ -179,6 +180,16 @@ def diagnose_engine(said: str, user: str) -> Diagnosis:
 def diagnose_launch(said: str, image: str) -> Diagnosis:
     """Why a container did not start, or an image did not come, from what the engine printed."""
     fallback = ("launch_failed", "the engine did not start {image}", "Start it there by hand to see more.")
+    return _diagnose(_KNOWN, said, fallback, {"image": image})
+
+
+def diagnose_load(said: str, image: str) -> Diagnosis:
+    """Why an image that was sent did not load, from what the engine printed."""
+    fallback = (
+        "load_failed",
+        "the engine did not load {image}",
+        "Is the archive whole? Try docker load by hand.",
+    )
     return _diagnose(_KNOWN, said, fallback, {"image": image})
 
 

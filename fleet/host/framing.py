@@ -22,12 +22,22 @@ class Section:
     body: bytes
 
 
+_CALLS = {
+    "cancel": ("processes",),
+    "clean": ("processes",),
+    "supervise": ("processes",),
+    "probe": ("holder",),
+    "start": ("holder",),
+    "push_receive": ("processes", "holder", "lock"),
+    "push_load": ("holder", "lock"),
+}
+
+
 @cache
 def read_script(name: str) -> str:
     """The text of `scripts/<name>.sh`, after that of what it calls."""
     folder = files("fleet.host").joinpath("scripts")
-    names = ["processes", name] if name in {"cancel", "clean", "supervise"} else [name]
-    return "".join(folder.joinpath(f"{part}.sh").read_text() for part in names)
+    return "".join(folder.joinpath(f"{part}.sh").read_text() for part in (*_CALLS.get(name, ()), name))
 
 
 @dataclass(frozen=True)

@@ -55,7 +55,10 @@ CASES = {
     "no_permission": Case("preflight_failed", "docker_permission", "group docker", how={"docker_permission": False}),
     "docker_stopped": Case("preflight_failed", "docker_not_running", "systemctl start docker", how={"socket": False}),
     "no_image": Case(
-        "preflight_failed", "registry_network", "docker load", variables={"fleet_image": "127.0.0.1:9/no/such:image"}
+        "preflight_failed",
+        "registry_network",
+        "fleet push-image",
+        variables={"fleet_image": "127.0.0.1:9/no/such:image"},
     ),
     "no_python": Case(
         "preflight_failed", "no_python", "fleet_image", variables={"fleet_runtime_args": ["--env", "PATH=/nowhere"]}

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
 import re
 import shutil
 from pathlib import Path
 
 import pytest
 
+from fleet.errors import Busy
 from fleet.host.framing import Shell, read_script
 from fleet.host.probe import Probe, probe_host
 from fleet.host.steps import cancel_job, clean_job, collect_job
@@ -97,3 +100,21 @@ def test_a_probe_leaves_an_empty_work_directory(ground: Path) -> None:
     assert [*job.workdir.iterdir()] == []
     assert [*machine.tmp.iterdir()] == []
     assert job.workdir.stat().st_mode & 0o777 == 0o700
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_who_measures_there_is_named(ground: Path, shell: str) -> None:
+    tools = lay_tools(ground / "bin", read_tools(), busybox=shell == "busybox")
+    machine = Machine(ground / "tmp", shell=shell, path=str(tools), uid=1001)
+    job = ScriptedJob(machine, make_workdir(ground / "work", 1001), PAYLOAD)
+    for name, text in {"2": "earlier@there", "1": "you@there (fleet run 1)"}.items():
+        (machine.tmp / f"fleet.holder.{name}").symlink_to(text)
+        os.utime(machine.tmp / f"fleet.holder.{name}", (int(name == "1"), int(name == "1")), follow_symlinks=False)
+    with (machine.tmp / "fleet.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        with pytest.raises(Busy) as busy:
+            job.start()
+        found = probe_host(Shell("here", machine), job.settings, change=False)
+
+    assert "being measured by you@there (fleet run 1)" in busy.value.message
+    assert found.findings.text("locked") == "you@there (fleet run 1)"

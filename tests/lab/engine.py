@@ -22,13 +22,13 @@ class LabError(Exception):
     """The lab cannot do what was asked; one sentence that says what and why."""
 
 
-def docker(*args: str, timeout_s: float = 120, stdin: bytes = b"") -> str:
-    """What the engine's client prints on stdout, without the last line end.
+def docker(*args: str, timeout_s: float = 120, stdin: bytes = b"", host: str = DOCKER_HOST) -> str:
+    """What the client of an engine, the lab's by default, prints on stdout, without the last line end.
 
     Raises:
         LabError: it ended with another status than 0; the message is its stderr.
     """
-    argv = ["docker", "--host", DOCKER_HOST, *args]
+    argv = ["docker", "--host", host, *args]
     try:
         done = subprocess.run(argv, input=stdin, capture_output=True, timeout=timeout_s)
     except subprocess.TimeoutExpired:

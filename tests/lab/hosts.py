@@ -39,6 +39,8 @@ class HostOptions(TypedDict, total=False):
     """Login shell: /bin/bash (the default), /bin/sh, /usr/bin/fish, /bin/tcsh, /bin/zsh, /usr/sbin/nologin."""
     bashrc: str
     """Text of ~/.bashrc, which Debian's bash reads for commands over SSH too."""
+    engine_socket: Path
+    """Of another engine than the lab's: see `tests.lab.spare_engine`."""
     nvidia_smi: Path
     """A program that replays what a real nvidia-smi printed; it becomes /usr/bin/nvidia-smi."""
 
@@ -83,7 +85,7 @@ class LabHost:
     def read_log(self) -> str:
         """What the host's sshd has logged so far."""
         done = subprocess.run(
-            ["docker", "--host", self.docker_host, "logs", self.container], capture_output=True, timeout=60
+            ["docker", "--host", DOCKER_HOST, "logs", self.container], capture_output=True, timeout=60
         )
         return (done.stdout + done.stderr).decode(errors="replace")
 

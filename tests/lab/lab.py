@@ -110,6 +110,7 @@ class Lab:
             home=directory / "home",
             workdir=directory / "work",
             container=f"lab-{self.id}-{alias}",
+            docker_host=f"unix://{how.get('engine_socket', SOCKET)}",
         )
         host.known_hosts.write_text(f"{host.address} {host_key}\n")
         docker("run", *self._describe(host, how), self.host_image)
@@ -118,7 +119,7 @@ class Lab:
 
     def _describe(self, host: LabHost, how: HostOptions) -> list[str]:
         """Arguments of `docker run` that make the container this host."""
-        directory = host.workdir.parent
+        directory, socket = host.workdir.parent, how.get("engine_socket", SOCKET)
         argv = ["--detach", "--name", host.container, "--hostname", host.alias, "--label", f"fleet-lab={self.id}"]
         argv += ["--network", self._network.name, "--ip", host.address]
         argv += ["--ip6", host.address6] if host.address6 else []
@@ -128,14 +129,14 @@ class Lab:
             "LAB_HOME": str(host.home),
             "LAB_SHELL": how.get("shell", "/bin/bash"),
             "LAB_MACHINE_ID": secrets.token_hex(16),
-            "LAB_SOCKET_GID": str(SOCKET.stat().st_gid),
+            "LAB_SOCKET_GID": str(socket.stat().st_gid),
             "LAB_IN_DOCKER_GROUP": _say(how.get("docker_permission", True)),
             "LAB_DOCKER": _say(how.get("docker", True)),
             "LAB_SOCKET": _say(how.get("socket", True)),
         }
         argv += [word for name, value in variables.items() for word in ("--env", f"{name}={value}")]
         mounts = {str(host.home): str(host.home), str(host.workdir): str(host.workdir)}
-        mounts |= {str(directory / "ssh"): "/etc/fleet-lab:ro", str(SOCKET.parent): "/run/fleet-lab-engine:ro"}
+        mounts |= {str(directory / "ssh"): "/etc/fleet-lab:ro", str(socket.parent): "/run/fleet-lab-engine:ro"}
         mounts |= {str(directory / "nvidia-smi"): "/usr/bin/nvidia-smi:ro"} if "nvidia_smi" in how else {}
         return argv + [word for source, target in mounts.items() for word in ("--volume", f"{source}:{target}")]
 

@@ -73,8 +73,7 @@ bounded 20 /bin/sh -c "$look" fleet "$nonce" "${workdir:-/}" "$payload" "$mode"
 case $? in 0) ;; *) section workdir silent; printf '%s\n' "$workdir" ;; esac
 # Whether a job is going on there, and whose. Shared and for a moment: it keeps nobody from starting.
 if [ "$mode" = look ] && [ -f /tmp/fleet.lock ] && [ ! -L /tmp/fleet.lock ] && ! flock -n -s 9 9</tmp/fleet.lock; then
-  section locked; newest=$(ls -td /tmp/fleet.holder.* 2>/dev/null | head -n 1)
-  if [ -L "$newest" ]; then readlink "$newest" | head -c 400; fi
+  section locked; find_holder
 fi
 section end
 exit 0

@@ -46,12 +46,6 @@ prepare() {
     refuse not_written supervisor
 }
 
-# The text of a link that leads nowhere: it is read without opening what anybody may have put there.
-find_holder() {
-  newest=$(ls -td /tmp/fleet.holder.* 2>/dev/null | head -n 1)
-  if [ -L "$newest" ]; then readlink "$newest" | head -c 400; fi
-}
-
 [ -f "$job/exit.json" ] && answer attached
 # One lock per machine, whoever the user is. The file is only ever opened for reading, which a sticky /tmp allows everyone.
 [ -e "$lock" ] || [ -L "$lock" ] || (umask 0; set -C; : >"$lock") 2>/dev/null

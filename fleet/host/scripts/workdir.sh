@@ -25,7 +25,7 @@ judge() {
   case $(ls -ld "$workdir") in
     ?????w* | ????????w* | ?????????[tT]*) refuse shared; return ;;
   esac
-  stranger=$(ls -A "$workdir" 2>/dev/null | grep -v -x -e jobs -e 'payload-.*' -e '\.fleet-[0-9]*' -e lost+found | head -n 1)
+  stranger=$(ls -A "$workdir" 2>/dev/null | grep -v -x -e jobs -e 'payload-.*' -e 'image-.*' -e '\.fleet-[0-9]*' -e lost+found | head -n 1)
   if [ -n "$stranger" ]; then refuse occupied "$stranger"; return; fi
   if [ "$mode" = look ]; then return; fi
   if error=$( (: >"$workdir/.fleet-$$") 2>&1 ); then rm -f "$workdir/.fleet-$$"; else problem=not_writable; fi

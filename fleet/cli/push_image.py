@@ -1,0 +1,140 @@
+"""`fleet push-image`: hosts that cannot pull an image get it from the control node."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import json
+import socket
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+from rich.text import Text
+
+from fleet.cli.consoles import open_stderr, open_stdout, print_problem
+from fleet.cli.select import name_inventory, select
+from fleet.errors import ExitCode, SelectionError
+from fleet.fanout import Fanout
+from fleet.host.image_source import Source, open_source
+from fleet.host.push import Push
+from fleet.model.inventory import Host
+from fleet.model.push import PushEvent, PushFinished, PushOutcome, format_bytes
+from fleet.model.result import HostStatus
+from fleet.progress_push import PushProgress, open_push_progress
+from fleet.report.terminal_blocks import Column, Ink, print_blocks
+from fleet.report.wording import count_things, format_duration, say_status
+from fleet.transport.open import open_transport
+from fleet.transport.ssh_tokens import local_user
+
+GOOD = (HostStatus.OK, HostStatus.SKIPPED)
+
+
+def push_images(inventory: Path, what: str | None, limit: str | None, forks: int, *, as_json: bool) -> int:
+    """Push an image to the selected hosts, print how it ended for each; the exit code.
+
+    Args:
+        what: an image of this machine's engine or a file; None: to each host the image that it is measured in.
+
+    Raises:
+        FleetError: the inventory or the limit is wrong, or there is no such image here.
+    """
+    hosts = select(inventory, limit)
+    if all(host.settings.runtime == "native" for host in hosts):
+        raise SelectionError("None of these hosts is measured in a container (fleet_runtime).")
+    with _open_sources(what, hosts) as sources:
+        sizes = {host.alias: sources[host.alias].size if host.alias in sources else 0 for host in hosts}
+        console = open_stderr()
+        with open_push_progress(sizes, console, live=console.is_terminal) as progress:
+            found = {outcome.alias: outcome for outcome in _push(hosts, sources, forks, progress)}
+    outcomes = [found[host.alias] for host in hosts]
+    outcomes = [end.model_copy(update={"hint": name_inventory(end.hint, inventory)}) for end in outcomes]
+    if as_json:
+        document = {"schema": "fleet.push/1", "hosts": [end.model_dump(mode="json") for end in outcomes]}
+        sys.stdout.write(json.dumps(document, indent=2, sort_keys=True) + "\n")
+    else:
+        _print_outcomes(outcomes)
+    return _choose_exit_code(outcomes)
+
+
+@contextlib.contextmanager
+def _open_sources(what: str | None, hosts: Sequence[Host]) -> Iterator[Mapping[str, Source]]:
+    """For every host that runs a container, by alias, what it gets."""
+    wanted = {host.alias: what or host.settings.image for host in hosts if host.settings.runtime != "native"}
+    with contextlib.ExitStack() as stack:
+        opened = {}
+        for name in dict.fromkeys(wanted.values()):
+            opened[name] = open_source(name)
+            stack.callback(opened[name].close)
+        yield {alias: opened[name] for alias, name in wanted.items()}
+
+
+def _push(
+    hosts: Sequence[Host], sources: Mapping[str, Source], forks: int, progress: PushProgress
+) -> Iterator[PushOutcome]:
+    who = f"{local_user()}@{socket.gethostname()} (fleet push-image)"
+    jobs = (
+        Push(host, sources[host.alias], open_transport(host.alias, host.connection), progress.count, who).run()
+        for host in hosts
+        if host.alias in sources
+    )
+    fanout: Fanout[PushEvent] = Fanout(jobs, forks)
+    for event in itertools.chain(map(_skip, (host for host in hosts if host.alias not in sources)), fanout.run()):
+        progress.show(event)
+        if isinstance(event, PushFinished):
+            yield event.outcome
+
+
+def _skip(host: Host) -> PushFinished:
+    message = "it is measured without a container and needs no image"
+    outcome = PushOutcome(alias=host.alias, status=HostStatus.SKIPPED, reason="native", message=message)
+    return PushFinished(alias=host.alias, outcome=outcome)
+
+
+def _choose_exit_code(outcomes: Sequence[PushOutcome]) -> int:
+    bad = [outcome.status for outcome in outcomes if outcome.status not in GOOD]
+    if not bad:
+        return ExitCode.OK
+    return ExitCode.UNREACHABLE if all(status.out_of_reach for status in bad) else ExitCode.FAILED
+
+
+def _print_outcomes(outcomes: Sequence[PushOutcome]) -> None:
+    console = open_stdout()
+    ink = Ink.of(console)
+    columns = [Column(ink.text("status"), tuple(_write_status(outcome, ink) for outcome in outcomes))]
+    for head, read in _COLUMNS:
+        values = [read(outcome) for outcome in outcomes]
+        if any(values):
+            cells = tuple(ink.text(value) for value in values)
+            left = head in {"image", "note"}
+            columns.append(Column(ink.text(head), cells, "left" if left else "right", widest=_WIDEST))
+    names = Column(ink.text("host"), tuple(ink.text(outcome.alias, "bold") for outcome in outcomes))
+    print_blocks(console, [names], columns, even=False)
+    failed = [outcome for outcome in outcomes if outcome.status not in GOOD]
+    for outcome in failed:
+        print_problem(console, outcome.alias, outcome.message, outcome.hint)
+    needing = sum(outcome.reason != "native" for outcome in outcomes)
+    have = needing - len(failed)
+    console.print(f"{have}/{count_things(needing, 'host')} {'has' if needing == 1 else 'have'} the image.")
+
+
+def _write_status(outcome: PushOutcome, ink: Ink) -> Text:
+    return ink.text(say_status(outcome.status), "green" if outcome.status in GOOD else "red")
+
+
+def _write_rate(outcome: PushOutcome) -> str:
+    if not outcome.sent_bytes or not outcome.send_s:
+        return ""
+    return f"{format_bytes(outcome.sent_bytes / outcome.send_s)}/s"
+
+
+_WIDEST = 40
+_COLUMNS: tuple[tuple[str, Callable[[PushOutcome], str]], ...] = (
+    ("sent", lambda outcome: format_bytes(outcome.sent_bytes) if outcome.sent_bytes else ""),
+    ("kept", lambda outcome: format_bytes(outcome.kept_bytes) if outcome.kept_bytes else ""),
+    ("rate", _write_rate),
+    ("sending", lambda outcome: format_duration(outcome.send_s) if outcome.send_s is not None else ""),
+    ("loading", lambda outcome: format_duration(outcome.load_s) if outcome.load_s is not None else ""),
+    ("image", lambda outcome: ", ".join(outcome.images)),
+    ("note", lambda outcome: outcome.message if outcome.status == HostStatus.SKIPPED else ""),
+)

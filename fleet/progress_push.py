@@ -29,8 +29,8 @@ RATE_OVER_S = 10.0
 _BAR = 16
 _WORDS: dict[PushStep, str] = {
     "connecting": "connecting",
-    "reading": "reading the image here",
-    "checking": "checking what is there",
+    "reading": "reading the image",
+    "checking": "checking",
     "sending": "sending",
     "loading": "loading",
 }

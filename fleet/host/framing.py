@@ -29,7 +29,7 @@ _CALLS = {
     "probe": ("holder",),
     "start": ("holder",),
     "push_receive": ("processes", "holder", "lock"),
-    "push_load": ("holder", "lock"),
+    "push_load": ("processes", "holder", "lock"),
 }
 
 

@@ -8,7 +8,7 @@ import secrets
 import select
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import paramiko
 
@@ -25,8 +25,9 @@ from fleet.transport.watchdog import WATCHDOG
 DRAIN_LIMIT_S = 5.0
 """How long after its end a command's output may stay open (held by a child in the background) without a byte."""
 
-_CHUNK_BYTES = (1 << 15) - 64
-"""The most that paramiko puts into one packet."""
+_CHUNK_BYTES = 1 << 18
+_PACKET_BYTES = (1 << 15) - 64
+"""The most that paramiko puts into one."""
 
 _WINDOW_POLL_S = 0.005
 _STATUS_POLL_S = 1.0
@@ -183,7 +184,7 @@ class _Command:
     stdin: Reader
     stdout: Capture
     stderr: Capture
-    _chunk: bytes = b""
+    _chunk: memoryview = field(default_factory=lambda: memoryview(b""))
     """Read of stdin, and not taken yet."""
     _fed: bool = False
     """The command's standard input is closed."""
@@ -215,12 +216,12 @@ class _Command:
         channel = self.channel
         if self._fed or channel.closed:
             return
-        self._chunk = self._chunk or self.stdin.read(_CHUNK_BYTES)
-        if self._chunk and not channel.send_ready():
-            return
+        if not self._chunk:
+            self._chunk = memoryview(self.stdin.read(_CHUNK_BYTES))
         try:
             if self._chunk:
-                self._chunk = self._chunk[channel.send(self._chunk) :]
+                while self._chunk and channel.send_ready():
+                    self._chunk = self._chunk[channel.send(bytes(self._chunk[:_PACKET_BYTES])) :]
                 return
             channel.shutdown_write()
         except OSError:
@@ -238,10 +239,10 @@ class _Command:
         """Read what is there; whether there was anything."""
         any_read = False
         if self.channel.recv_ready():
-            self.stdout.add(self.channel.recv(_CHUNK_BYTES * 8))
+            self.stdout.add(self.channel.recv(_CHUNK_BYTES))
             any_read = True
         if self.channel.recv_stderr_ready():
-            self.stderr.add(self.channel.recv_stderr(_CHUNK_BYTES * 8))
+            self.stderr.add(self.channel.recv_stderr(_CHUNK_BYTES))
             any_read = True
         return any_read
 

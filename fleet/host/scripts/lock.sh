@@ -1,4 +1,4 @@
-# Put before the scripts that need the machine's lock for as long as they run.
+# Put before the scripts that need the machine's lock for as long as they run, after `processes` and `holder`.
 
 # Returns with the lock, or answers why not. $1 seconds to wait for it. Uses $word, $who and answer.
 take_lock() {
@@ -10,6 +10,8 @@ take_lock() {
   exec 9<"$lock"
   left=$1
   until flock -n 9; do
+    # One of this sender's whose connection is dead: it would wait for its bytes until TCP gives up.
+    if [ "$left" -eq "$1" ]; then kill_marked "FLEET_PUSH=$word:"; fi
     [ "$left" -gt 0 ] || answer busy "$(find_holder)"
     left=$((left - 1))
     sleep 1

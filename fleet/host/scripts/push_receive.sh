@@ -11,8 +11,6 @@ answer() { rm -f "/tmp/fleet.holder.$word"; printf '\n@@%s %s\n' "$nonce" "$*"; 
 size() { if [ -f "$file" ]; then wc -c <"$file"; else echo 0; fi; }
 
 mkdir -p -m 700 "$workdir" && cd "$workdir" || answer not_writable
-# One of this sender's whose connection is dead: it would wait for its bytes until TCP gives up.
-kill_marked "FLEET_PUSH=$word:"
 take_lock 5
 if [ "$offset" -eq 0 ]; then rm -f "$file"; fi
 found=$(size)

@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from fleet.errors import ContactLost, HostError, PreflightFailed
-from fleet.host.follow import Pause
 from fleet.host.framing import Shell
 from fleet.host.image_archive import Image
 from fleet.host.image_source import Source
 from fleet.host.image_stream import Stream
+from fleet.host.pause import Pause
 from fleet.host.preflight import check_runtime, check_tools, check_workdir
 from fleet.host.probe import choose_python, probe_host
 from fleet.host.push_steps import (
@@ -96,13 +96,13 @@ class Push:
         yield self._enter("connecting")
         workdir = yield from self._insist(self._prepare)
         look = yield from self._insist(lambda: look_at_images(self._shell, workdir, self._images))
-        if has_images(look.found, self._images, in_containerd=look.in_containerd):
+        if has_images(look.found, self._images):
             return self._end(HostStatus.SKIPPED, "present", "the image was there already")
         yield self._enter("reading")
         archive = self.source.open()
         # The archive knows more: an engine that keeps images in containerd calls them otherwise.
         self._images = archive.images
-        if has_images(look.found, self._images, in_containerd=look.in_containerd):
+        if has_images(look.found, self._images):
             return self._end(HostStatus.SKIPPED, "present", "the image was there already")
         counts = [look.count_layers(image) for image in archive.images]
         try:
@@ -135,7 +135,7 @@ class Push:
         begin = time.monotonic()
         found = yield from self._load(stream, staging)
         self._load_s = round(time.monotonic() - begin, 3)
-        if not has_images(found, self._images, in_containerd=look.in_containerd):
+        if not has_images(found, self._images, by_layers=look.in_containerd):
             there = ", ".join(have.id if have else "missing" for have in found)
             wanted = ", ".join(min(image.ids) for image in self._images)
             message = f"docker load ended well, but the image there is {there} and not {wanted}"

@@ -115,11 +115,17 @@ def look_at_images(shell: Shell, workdir: str, images: Sequence[Image]) -> Look:
     )
 
 
-def has_images(found: Sequence[Found | None], images: Sequence[Image], *, in_containerd: bool) -> bool:
-    """Whether every name stands for the image that it should. `found`: in the order of the images' names."""
+def has_images(found: Sequence[Found | None], images: Sequence[Image], *, by_layers: bool = False) -> bool:
+    """Whether every name stands for the image that it should.
+
+    Args:
+        found: in the order of the images' names.
+        by_layers: the same layers are good enough. An engine that keeps images in containerd calls one by the digest of
+            a manifest, which archives of engines before version 25 do not hold.
+    """
     wanted = [image for image in images for _ in image.names]
     return len(found) == len(wanted) and all(
-        have is not None and (have.id in image.ids or (in_containerd and have.layers == image.layers))
+        have is not None and (have.id in image.ids or (by_layers and have.layers == image.layers))
         for have, image in zip(found, wanted, strict=True)
     )
 

@@ -16,12 +16,12 @@ from typing import Any
 import pytest
 
 from tests.conftest import ROOT, LabHosts, RunFleet
-from tests.faults.conftest import wait_for
 from tests.image_builder import BuiltImage, build_image, make_layer, write_archive
 from tests.lab.engine import DOCKER_HOST, docker
 from tests.lab.hosts import LabHost
 from tests.lab.inventory import write_inventory
 from tests.lab.spare_engine import SpareEngine
+from tests.waiting import wait_for
 
 pytestmark = pytest.mark.needs("ssh", "docker", "setpriv")
 

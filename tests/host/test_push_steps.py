@@ -79,7 +79,7 @@ def test_a_host_is_seen_as_it_says() -> None:
 def test_nonsense_means_that_nothing_is_there(said: bytes) -> None:
     look = look_at_images(Shell("gpu01", HostileHost(said)), "/home/you/.fleet", [IMAGE])
 
-    assert not has_images(look.found, [IMAGE], in_containerd=False)
+    assert not has_images(look.found, [IMAGE])
     assert look.count_layers(IMAGE) == 0
     assert (look.workdir_room, look.engine_room) == (None, None)
 
@@ -87,13 +87,12 @@ def test_nonsense_means_that_nothing_is_there(said: bytes) -> None:
 def test_an_image_is_there_when_every_name_stands_for_it() -> None:
     have, packed = Found(ID, LAYERS), Found(OTHER, LAYERS)
 
-    assert has_images([have, have], [IMAGE], in_containerd=False)
-    assert not has_images([have, None], [IMAGE], in_containerd=False)
-    assert not has_images([have], [IMAGE], in_containerd=False)
-    assert not has_images([have, packed], [IMAGE], in_containerd=False)
-    # There an image has the digest of a manifest, which an old archive does not hold.
-    assert has_images([have, packed], [IMAGE], in_containerd=True)
-    assert not has_images([have, Found(OTHER, LAYERS[:2])], [IMAGE], in_containerd=True)
+    assert has_images([have, have], [IMAGE])
+    assert not has_images([have, None], [IMAGE])
+    assert not has_images([have], [IMAGE])
+    assert not has_images([have, packed], [IMAGE])
+    assert has_images([have, packed], [IMAGE], by_layers=True)
+    assert not has_images([have, Found(OTHER, LAYERS[:2])], [IMAGE], by_layers=True)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,6 @@ import shutil
 import subprocess
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -29,20 +28,15 @@ from fleet.host.push_steps import (
     look_at_images,
     send_part,
 )
-from tests.host.script_machine import Machine, make_workdir, take_ground, wait_for
+from tests.host.script_machine import Machine, make_workdir
 from tests.host.test_script_shells import SHELLS, lay_tools, read_tools
 from tests.image_builder import build_image, make_layer, write_archive
 from tests.lab.engine import docker
+from tests.waiting import wait_for
 
 pytestmark = pytest.mark.needs("root", "unshare", "setpriv", "flock")
 
 DATA = os.urandom(300_000)
-
-
-@pytest.fixture
-def ground() -> Iterator[Path]:
-    with take_ground() as path:
-        yield path
 
 
 @pytest.fixture(params=SHELLS)
@@ -166,7 +160,7 @@ def test_an_image_is_loaded_once_and_what_is_left_of_others_goes(machine: Machin
     assert before.found == (None,)
     assert before.count_layers(archive.images[0]) == 0
     assert found == again == after.found == (Found(image.id, image.layers),)
-    assert has_images(after.found, archive.images, in_containerd=after.in_containerd)
+    assert has_images(after.found, archive.images)
     assert after.count_layers(archive.images[0]) == 2
     assert after.workdir_room is not None
     assert [path.name for path in workdir.iterdir()] == ["image-new.tar"]

@@ -20,17 +20,18 @@ from payload.catalog import read_catalog
 from tests.payload import bench, pairs
 from tests.payload.zoo import choose
 
+pytestmark = pytest.mark.long
+
 MODELS_PER_PROCESS = 8
 """So that TensorFlow is not loaded for each, and the memory of the large ones is given back."""
 
-PATIENT = bench.QUICK.model_copy(update={"cell_timeout_s": 600})
+PATIENT = bench.QUICK.model_copy(update={"cell_timeout_s": 1200})
 """TensorFlow starts anew for every cell, on machines with other work too."""
 
 PRECISIONS = (
     Cell(model="resnet20_v2", batch_size=2),
     Cell(model="alexnet_conv", phase="forward_backward", batch_size=2),
     Cell(model="alexnet_conv", phase="forward", precision="fp16", batch_size=1),
-    Cell(model="vgg11_lrn", phase="forward", precision="fp16", batch_size=1),
     Cell(model="resnet50", precision="bf16", batch_size=2),
 )
 BFLOAT16_LACKS = {"2.3.1": "Reciprocal", "2.6.5": "Conv2D", "2.8.4": "Conv2D", "2.10.1": "Conv2D"}
@@ -126,7 +127,7 @@ def judge(answer: dict[str, Any]) -> str:
     return "ok" if answer["shapes"] else str(answer)
 
 
-@pytest.mark.timeout(1200)
+@pytest.mark.timeout(1800)
 def test_the_archive_measures_in_every_precision_there_is(pair: pairs.Pair, paired: str, archive: Path) -> None:
     *cells, bfloat16 = measure(paired, archive, PRECISIONS)
     assert [(c.status, c.message) for c in cells] == [("ok", None)] * len(cells)
@@ -138,7 +139,7 @@ def test_the_archive_measures_in_every_precision_there_is(pair: pairs.Pair, pair
     assert (software.tensorflow, (software.python or "").rpartition(".")[0]) == pair
 
 
-@pytest.mark.timeout(1200)
+@pytest.mark.timeout(1800)
 def test_the_archive_measures_every_variant(paired: str, archive: Path) -> None:
     cells = measure(paired, archive, VARIANTS)
     assert [(c.status, c.message) for c in cells] == [("ok", None)] * len(VARIANTS)
@@ -147,6 +148,6 @@ def test_the_archive_measures_every_variant(paired: str, archive: Path) -> None:
 def measure(python: str, archive: Path, planned: Sequence[Cell]) -> list[CellResult]:
     """The cells as a host measures them; the documents are beside the archive, in `out`."""
     spec, out = bench.write_spec(archive.parent, planned, PATIENT), archive.parent / "out"
-    done = bench.run_payload("run", spec, "--out", out, payload=[python, archive], env=pairs.ALONE, timeout_s=1000)
+    done = bench.run_payload("run", spec, "--out", out, payload=[python, archive], env=pairs.ALONE, timeout_s=1700)
     assert (done.returncode, done.stderr) == (0, "")
     return bench.read_cells(out)

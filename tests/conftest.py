@@ -36,8 +36,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
-    """Test processes of `make test`: one more than processors, for many tests wait; eight at most, for the memory."""
-    return min((os.cpu_count() or 1) + 1, 8)
+    """Test processes of `make test`: as many as processors, for many tests measure; eight at most, for the memory."""
+    return min(os.cpu_count() or 1, 8)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

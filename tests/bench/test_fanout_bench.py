@@ -69,9 +69,9 @@ HOLD = "import time; held = b'x' * 80_000_000; time.sleep(1)"
 
 def test_what_a_command_leaves_running_is_ended_and_counted() -> None:
     spin = f'{sys.executable} -c "{SPIN}"'
-    taken = measure("sh", "-c", f"(setsid {spin} &) ; (setsid {spin} &) ; sleep 3")
+    taken = measure("sh", "-c", f"(setsid {spin} &) ; (setsid {spin} &) ; sleep 8")
     assert taken["status"] == 0
-    assert 3 <= taken["wall_s"] < 10
+    assert 8 <= taken["wall_s"] < 30
     assert 0.8 <= taken["cpu_s"] < 2
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tests.payload import bench, zoo
+from tests.waiting import hold
 
 PYTHONS = ("3.6", "3.7", "3.8", "3.9", "3.10", "3.11", "3.12", "3.13")
 
@@ -72,13 +73,15 @@ def make_environment(pair: Pair) -> str:
     """
     root = bench.ROOT / ".cache" / str(pair)
     python = str(root / "bin" / "python")
-    if not (root / "complete").exists():
-        shutil.rmtree(root, ignore_errors=True)
-        subprocess.run([find_python(pair.python), "-m", "venv", str(root)], check=True, env=_clean_env())
-        if pair.python == "3.6":
-            _install(pair, python, "pip==21.3.1")  # its own does not know the wheels' platform
-        _install(pair, python, f"tensorflow-cpu=={pair.tensorflow}")
-        (root / "complete").touch()
+    root.parent.mkdir(exist_ok=True)
+    with hold(root.with_name(f"{pair}.lock")):  # `make test` and `make compat` may want it at the same time
+        if not (root / "complete").exists():
+            shutil.rmtree(root, ignore_errors=True)
+            subprocess.run([find_python(pair.python), "-m", "venv", str(root)], check=True, env=_clean_env())
+            if pair.python == "3.6":
+                _install(pair, python, "pip==21.3.1")  # its own does not know the wheels' platform
+            _install(pair, python, f"tensorflow-cpu=={pair.tensorflow}")
+            (root / "complete").touch()
     return python
 
 

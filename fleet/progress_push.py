@@ -31,7 +31,9 @@ _WORDS: dict[PushStep, str] = {
     "connecting": "connecting",
     "reading": "reading the image",
     "checking": "checking",
+    "waiting": "waiting for a sender",
     "sending": "sending",
+    "fetching": "fetching",
     "loading": "loading",
 }
 
@@ -168,7 +170,8 @@ def tell_push(host: HostPush, alias: str) -> str:
         return ""
     text = say_status(outcome.status)
     if outcome.status == HostStatus.OK and outcome.send_s is not None:
-        return f"{text}: sent {format_bytes(outcome.sent_bytes)} in {format_duration(outcome.send_s)}"
+        moved = format_bytes(outcome.sent_bytes + outcome.fetched_bytes)
+        return f"{text}: {moved} in {format_duration(outcome.send_s)}"
     if outcome.message:
         text += f": {say_sentence(one_line(outcome.message), alias)}"
     return f"{text} → {one_line(outcome.hint)}" if outcome.hint else text
@@ -201,12 +204,12 @@ class PushLines:
             return one_line(event.message)
         if isinstance(event, PushFinished):
             return tell_push(host, event.alias)
-        if event.step == before or event.step not in {"sending", "loading"}:
+        if event.step == before or event.step not in {"sending", "fetching", "loading"}:
             return ""
         if event.step == "loading":
             return "loading"
         kept = f", {format_bytes(event.kept_bytes)} of which are there" if event.kept_bytes else ""
-        return f"sending {format_bytes(host.total)}{kept}"
+        return f"{event.step} {format_bytes(host.total)}{kept}"
 
 
 class PushBars:
@@ -249,7 +252,7 @@ class PushBars:
     def _draw_row(self, alias: str, name: str) -> Text:
         host = self._board.hosts[alias]
         line = Text.assemble(("▸", "cyan"), f" {name}  {host.word}")
-        if host.step == "sending":
+        if host.step in {"sending", "fetching"}:
             rate = self._meters[alias].measure(self._board.clock(), host.done)
             line.append_text(Text.assemble(" ", draw_bar(host.done, host.total, _BAR)))
             line.append(f" {format_bytes(host.done)} of {format_bytes(host.total)}", style="bold")

@@ -74,7 +74,7 @@ def test_lines_tell_what_matters_once() -> None:
         "gpu01: sending 90.0 MB, 30.0 MB of which are there",
         "gpu01: trying again: lost",
         "gpu01: loading",
-        "gpu01: ok: sent 60.0 MB in 2 s",
+        "gpu01: ok: 60.0 MB in 2 s",
         "gpu02: skipped: The image was there already.",
         f"gpu03: unreachable: [red]Refused[/red] by {'x' * 99}. → Is sshd up?",
     ]

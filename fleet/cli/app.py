@@ -274,12 +274,15 @@ def push_image(
     ] = None,
     limit: Limit = None,
     forks: Forks = 8,
+    via_peers: Annotated[
+        bool, typer.Option("--via-peers", help="Hosts that are done send it on to others, over an sshd of their own.")
+    ] = False,
     json: Json = False,
 ) -> None:
     """Send a container image to the hosts that do not have it. What was sent before is not sent again."""
     from fleet.cli.push_image import push_images
 
-    raise typer.Exit(push_images(inventory, what, limit, forks, as_json=json))
+    raise typer.Exit(push_images(inventory, what, limit, forks, via_peers=via_peers, as_json=json))
 
 
 @hosts_app.command()

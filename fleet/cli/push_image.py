@@ -18,6 +18,7 @@ from fleet.errors import ExitCode, SelectionError
 from fleet.fanout import Fanout
 from fleet.host.image_source import Source, open_source
 from fleet.host.push import Push
+from fleet.host.push_peers import PeerPush, Peers
 from fleet.model.inventory import Host
 from fleet.model.push import PushEvent, PushFinished, PushOutcome, format_bytes
 from fleet.model.result import HostStatus
@@ -30,11 +31,14 @@ from fleet.transport.ssh_tokens import local_user
 GOOD = (HostStatus.OK, HostStatus.SKIPPED)
 
 
-def push_images(inventory: Path, what: str | None, limit: str | None, forks: int, *, as_json: bool) -> int:
+def push_images(
+    inventory: Path, what: str | None, limit: str | None, forks: int, *, via_peers: bool, as_json: bool
+) -> int:
     """Push an image to the selected hosts, print how it ended for each; the exit code.
 
     Args:
         what: an image of this machine's engine or a file; None: to each host the image that it is measured in.
+        via_peers: hosts that are done send it on.
 
     Raises:
         FleetError: the inventory or the limit is wrong, or there is no such image here.
@@ -46,7 +50,7 @@ def push_images(inventory: Path, what: str | None, limit: str | None, forks: int
         sizes = {host.alias: sources[host.alias].size if host.alias in sources else 0 for host in hosts}
         console = open_stderr()
         with open_push_progress(sizes, console, live=console.is_terminal) as progress:
-            found = {outcome.alias: outcome for outcome in _push(hosts, sources, forks, progress)}
+            found = {outcome.alias: outcome for outcome in _push(hosts, sources, forks, progress, via_peers=via_peers)}
     outcomes = [found[host.alias] for host in hosts]
     outcomes = [end.model_copy(update={"hint": name_inventory(end.hint, inventory)}) for end in outcomes]
     if as_json:
@@ -70,15 +74,18 @@ def _open_sources(what: str | None, hosts: Sequence[Host]) -> Iterator[Mapping[s
 
 
 def _push(
-    hosts: Sequence[Host], sources: Mapping[str, Source], forks: int, progress: PushProgress
+    hosts: Sequence[Host], sources: Mapping[str, Source], forks: int, progress: PushProgress, *, via_peers: bool
 ) -> Iterator[PushOutcome]:
     who = f"{local_user()}@{socket.gethostname()} (fleet push-image)"
-    jobs = (
-        Push(host, sources[host.alias], open_transport(host.alias, host.connection), progress.count, who).run()
-        for host in hosts
-        if host.alias in sources
-    )
-    fanout: Fanout[PushEvent] = Fanout(jobs, forks)
+    peers = Peers(len(sources))
+
+    def make(host: Host) -> Push:
+        transport, source = open_transport(host.alias, host.connection), sources[host.alias]
+        if via_peers:
+            return PeerPush(host, source, transport, progress.count, who, peers=peers)
+        return Push(host, source, transport, progress.count, who)
+
+    fanout: Fanout[PushEvent] = Fanout((make(host).run() for host in hosts if host.alias in sources), forks)
     for event in itertools.chain(map(_skip, (host for host in hosts if host.alias not in sources)), fanout.run()):
         progress.show(event)
         if isinstance(event, PushFinished):
@@ -123,14 +130,14 @@ def _write_status(outcome: PushOutcome, ink: Ink) -> Text:
 
 
 def _write_rate(outcome: PushOutcome) -> str:
-    if not outcome.sent_bytes or not outcome.send_s:
-        return ""
-    return f"{format_bytes(outcome.sent_bytes / outcome.send_s)}/s"
+    moved = outcome.sent_bytes + outcome.fetched_bytes
+    return f"{format_bytes(moved / outcome.send_s)}/s" if moved and outcome.send_s else ""
 
 
 _WIDEST = 40
 _COLUMNS: tuple[tuple[str, Callable[[PushOutcome], str]], ...] = (
     ("sent", lambda outcome: format_bytes(outcome.sent_bytes) if outcome.sent_bytes else ""),
+    ("fetched", lambda outcome: format_bytes(outcome.fetched_bytes) if outcome.fetched_bytes else ""),
     ("kept", lambda outcome: format_bytes(outcome.kept_bytes) if outcome.kept_bytes else ""),
     ("rate", _write_rate),
     ("sending", lambda outcome: format_duration(outcome.send_s) if outcome.send_s is not None else ""),

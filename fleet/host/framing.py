@@ -28,6 +28,9 @@ _CALLS = {
     "supervise": ("processes",),
     "probe": ("holder",),
     "start": ("holder",),
+    "peer_serve": ("processes",),
+    "peer_fetch": ("processes", "holder", "lock"),
+    "peer_end": ("processes",),
     "push_receive": ("processes", "holder", "lock"),
     "push_load": ("processes", "holder", "lock"),
 }

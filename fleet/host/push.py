@@ -7,7 +7,7 @@ import sys
 import time
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import ClassVar, TypeVar
 
 from fleet.errors import ContactLost, HostError, PreflightFailed
 from fleet.host.framing import Shell
@@ -24,8 +24,8 @@ from fleet.host.push_steps import (
     Look,
     Staging,
     check_room,
+    find_disk_limit,
     find_gathered,
-    find_load_limit,
     has_images,
     load_images,
     look_at_images,
@@ -66,7 +66,11 @@ class Push:
     transport: Transport
     count: Callable[[str, int], None]
     who: str
+    keep: ClassVar[bool] = False
+    """Leave on the host what it has been sent, once it is loaded."""
+
     _sent: int = 0
+    _fetched: int = 0
     _kept: int = 0
     _total: int = 0
     _send_s: float | None = None
@@ -124,12 +128,12 @@ class Push:
         return probe.facts.workdir or ""
 
     def _transfer(self, stream: Stream, workdir: str, look: Look) -> Steps[PushOutcome]:
-        staging = Staging(workdir, f"image-{stream.key}.tar", self._word, self.who)
+        staging = self._stage(stream, workdir)
         self._total = stream.size
         self._kept = yield from self._find_kept(stream, staging)
         check_room(self._alias, look, stream, staging, self._kept)
         begin = time.monotonic()
-        yield from self._send(stream, staging)
+        yield from self._send(stream, staging, self._kept)
         self._send_s = round(time.monotonic() - begin, 3)
         yield self._enter("loading")
         begin = time.monotonic()
@@ -150,9 +154,11 @@ class Push:
         yield self._enter("checking", stream.size, size)
         return size if stream.digest(size) == digest else 0
 
-    def _send(self, stream: Stream, staging: Staging) -> Steps[None]:
-        offset = reached = self._kept
-        tries = 0
+    def _stage(self, stream: Stream, workdir: str) -> Staging:
+        return Staging(workdir, f"image-{stream.key}.tar", self._word, self.who)
+
+    def _send(self, stream: Stream, staging: Staging, offset: int) -> Steps[None]:
+        reached, tries = offset, 0
         while offset < stream.size:
             if offset != UNKNOWN:
                 yield self._enter("sending", stream.size, offset)
@@ -182,12 +188,14 @@ class Push:
     def _load(self, stream: Stream, staging: Staging) -> Steps[Sequence[Found | None]]:
         for attempt in range(1, ATTEMPTS):
             # An earlier try that lost contact may be loading still.
-            wait_s = LOCK_WAIT_S if attempt == 1 else find_load_limit(stream)
+            wait_s = LOCK_WAIT_S if attempt == 1 else find_disk_limit(stream.unpacked_bytes)
             try:
-                return load_images(self._shell, staging, stream, self._images, wait_s)
+                return load_images(self._shell, staging, stream, self._images, wait_s, keep=self.keep)
             except ContactLost as error:
                 yield from self._recover(error, attempt)
-        return load_images(self._shell, staging, stream, self._images, find_load_limit(stream))
+        return load_images(
+            self._shell, staging, stream, self._images, find_disk_limit(stream.unpacked_bytes), keep=self.keep
+        )
 
     def _insist(self, step: Callable[[], Answer]) -> Steps[Answer]:
         """Take a step that changes nothing, again when contact is lost in it."""
@@ -223,6 +231,7 @@ class Push:
             total_bytes=self._total,
             kept_bytes=self._kept,
             sent_bytes=self._sent,
+            fetched_bytes=self._fetched,
             send_s=self._send_s,
             load_s=self._load_s,
         )

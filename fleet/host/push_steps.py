@@ -24,8 +24,8 @@ STEP_TIMEOUT_S = 60.0
 SLOWEST_BYTES_PER_S = 250_000
 """A connection that is slower is given up; a mobile phone's is faster."""
 
+DISK_TIMEOUT_S = 300.0
 SLOWEST_DISK_BYTES_PER_S = 10_000_000
-"""Reading a file, or loading it."""
 
 LOCK_WAIT_S = 5
 
@@ -136,7 +136,7 @@ def find_gathered(shell: Shell, staging: Staging, size: int) -> tuple[int, str]:
     Raises:
         HostError: as the transport's.
     """
-    timeout_s = STEP_TIMEOUT_S + size / SLOWEST_DISK_BYTES_PER_S
+    timeout_s = find_disk_limit(size)
     _, sections = shell.read("push_digest", [staging.path], stage=Stage.PUSH, timeout_s=timeout_s)
     words = [*sections[-1].words, "", ""]
     return read_count(words[0]) or 0, words[1]
@@ -155,39 +155,47 @@ def send_part(shell: Shell, staging: Staging, offset: int, length: int, part: Re
     _, sections = shell.read("push_receive", arguments, stage=Stage.PUSH, timeout_s=timeout_s, stdin=part)
     answer = sections[-1]
     if answer.name not in {"received", "moved"}:
-        raise _refuse(shell.alias, answer, staging)
+        raise refuse(shell.alias, answer, staging)
     return read_count(" ".join(answer.words)) or 0
 
 
 def load_images(
-    shell: Shell, staging: Staging, stream: Stream, images: Sequence[Image], wait_s: float = LOCK_WAIT_S
+    shell: Shell,
+    staging: Staging,
+    stream: Stream,
+    images: Sequence[Image],
+    wait_s: float = LOCK_WAIT_S,
+    *,
+    keep: bool = False,
 ) -> tuple[Found | None, ...]:
-    """Load the file, which is gone then; what the images' names stand for now.
+    """Load the file; what the images' names stand for now.
 
     Args:
+        keep: leave the file there, which is gone otherwise.
         wait_s: for what goes on there; an earlier try whose connection broke may be loading still.
 
     Raises:
         Busy: something is measured there, or somebody else pushes an image.
-        PreflightFailed: the engine did not load it. The file is still there.
+        PreflightFailed: the engine did not load it. The file is still there if the fault is not in it.
         HostError: as the transport's.
     """
     names = [name for image in images for name in image.names]
-    arguments = [staging.workdir, staging.name, staging.word, staging.who, f"{wait_s:.0f}", ENGINE, *names]
-    timeout_s = find_load_limit(stream) + wait_s
+    fixed = [staging.workdir, staging.name, staging.word, staging.who]
+    arguments = [*fixed, f"{wait_s:.0f}", "keep" if keep else "remove", ENGINE, *names]
+    timeout_s = find_disk_limit(stream.unpacked_bytes) + wait_s
     _, sections = shell.read("push_load", arguments, stage=Stage.LAUNCH, timeout_s=timeout_s)
     answer = next((section for section in sections if section.name == "load"), sections[-1])
     if answer.name != "load":
-        raise _refuse(shell.alias, answer, staging)
+        raise refuse(shell.alias, answer, staging)
     if answer.words != ("0",):
         said = answer.body.decode(errors="replace")
         raise PreflightFailed(shell.alias, Stage.LAUNCH, *diagnose_load(said, " and ".join(names)))
     return _read_found(sections)
 
 
-def find_load_limit(stream: Stream) -> float:
-    """Seconds that loading may take."""
-    return STEP_TIMEOUT_S * 5 + stream.unpacked_bytes / SLOWEST_DISK_BYTES_PER_S
+def find_disk_limit(size: int) -> float:
+    """Seconds that reading or loading so many bytes may take on a host that has other work."""
+    return DISK_TIMEOUT_S + size / SLOWEST_DISK_BYTES_PER_S
 
 
 def check_room(alias: str, look: Look, stream: Stream, staging: Staging, gathered: int) -> None:
@@ -212,7 +220,8 @@ def _no_room(alias: str, free: int, need: int, place: str) -> PreflightFailed:
     return PreflightFailed(alias, Stage.PUSH, "disk_full", message, hint)
 
 
-def _refuse(alias: str, answer: Section, staging: Staging) -> Busy | PreflightFailed:
+def refuse(alias: str, answer: Section, staging: Staging) -> Busy | PreflightFailed:
+    """The error for a host's answer that it took nothing."""
     words = make_inert(" ".join(answer.words), 400)
     if answer.name == "busy":
         message = f"the machine is in use by {words or 'another fleet (it left no name)'}"

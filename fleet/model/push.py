@@ -7,9 +7,9 @@ from typing import Literal
 from fleet.model.base import Record
 from fleet.model.result import HostStatus
 
-PushStep = Literal["connecting", "reading", "checking", "sending", "loading"]
-"""What goes on for a host. `reading`: the control node's engine writes the image; `checking`: what an earlier push left
-there is compared with what it should be."""
+PushStep = Literal["connecting", "reading", "checking", "waiting", "sending", "fetching", "loading"]
+"""What goes on for a host. `reading`: the control node's engine writes the image; `checking`: what is there is compared
+with what it should be; `waiting`: for somebody who is free to send; `fetching`: another host sends."""
 
 
 class PushStage(Record):
@@ -48,7 +48,9 @@ class PushOutcome(Record):
     kept_bytes: int = 0
     """Of those, what an earlier push had left there."""
     sent_bytes: int = 0
-    """What was sent over the network, all of it."""
+    """What the control node has sent, all of it."""
+    fetched_bytes: int = 0
+    """What other hosts have sent."""
     send_s: float | None = None
     load_s: float | None = None
 

@@ -18,7 +18,7 @@ case $2 in
     rm -rf "$2" 2>/dev/null || { chmod -R u+rwX "$2" 2>/dev/null; rm -rf "$2"; } ;;
 esac
 # Payloads of other versions that nobody has used for a week, and images that were sent in part.
-find "${2%/jobs/*}" -maxdepth 1 -name 'image-*' -mtime +7 -exec rm -f {} + 2>/dev/null
+find "${2%/jobs/*}" -maxdepth 1 -name 'image-*' -mtime +7 -exec rm -rf {} + 2>/dev/null
 find "${2%/jobs/*}" -maxdepth 1 -name 'payload-*.pyz*' ! -name "payload-$5.pyz" -mtime +7 -exec rm -f {} + 2>/dev/null
 rmdir "${2%/*}" 2>/dev/null
 if [ -e "$2" ] || [ -n "$silent" ]; then printf '\n@@%s left\n' "$1"; else printf '\n@@%s clean\n' "$1"; fi

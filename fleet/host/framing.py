@@ -40,7 +40,7 @@ _CALLS = {
 def read_script(name: str) -> str:
     """The text of `scripts/<name>.sh`, after that of what it calls."""
     folder = files("fleet.host").joinpath("scripts")
-    return "".join(folder.joinpath(f"{part}.sh").read_text() for part in (*_CALLS.get(name, ()), name))
+    return "".join(folder.joinpath(f"{part}.sh").read_text("utf-8") for part in (*_CALLS.get(name, ()), name))
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,8 @@ import fcntl
 import os
 import re
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -14,6 +16,7 @@ from fleet.errors import Busy
 from fleet.host.framing import Shell, read_script
 from fleet.host.probe import Probe, probe_host
 from fleet.host.steps import cancel_job, clean_job, collect_job
+from tests.conftest import ROOT
 from tests.host.script_machine import Machine, ScriptedJob, make_workdir
 from tests.waiting import wait_for
 
@@ -81,6 +84,17 @@ def test_a_killed_supervisor_and_a_cancel_under_every_shell(ground: Path, shell:
     assert job.is_free()
     assert (job.directory / "supervise.err").read_bytes() == b""
     assert clean_job(job.shell, job.job, job.settings)
+
+
+def test_the_scripts_are_read_whatever_the_locale_is() -> None:
+    code = (
+        "import importlib.resources as r; from fleet.host.framing import read_script\n"
+        "for path in r.files('fleet.host').joinpath('scripts').iterdir(): read_script(path.name.removesuffix('.sh'))"
+    )
+    environment = {"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT), "LC_ALL": "C", "PYTHONCOERCECLOCALE": "0"}
+    argv = [sys.executable, "-X", "utf8=0", "-c", code]
+    done = subprocess.run(argv, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.parametrize("tool", read_tools())

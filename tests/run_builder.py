@@ -20,6 +20,7 @@ from fleet.model.result import (
     Timing,
 )
 from fleet.model.suite import Cell, Device, Phase, Precision, Rules
+from fleet.model.telemetry import CpuTelemetry, GpuTelemetry, Telemetry
 from fleet.store.reader import StoredRun
 from fleet.store.rundir import Store
 
@@ -102,6 +103,8 @@ class Ending:
     words: Mapping[int, tuple[CellStatus, str]] = field(default_factory=dict)
     """Place of a cell → the status and reason it has instead of a value."""
     unsteady: Sequence[int] = ()
+    others: Mapping[int, float] = field(default_factory=dict)
+    """Place of a cell → the part of the processors that others kept busy meanwhile; 0.01 where none is given."""
 
 
 def make_outcome(host: HostPlan, plan: Plan, ending: Ending) -> HostOutcome:
@@ -153,7 +156,13 @@ def _make_cell(host: HostPlan, plan: Plan, ending: Ending, place: int) -> CellRe
         duration_s=10.0,
         timing=_make_timing(step_us, steady=place not in ending.unsteady) if ok else None,
         throughput=Throughput(images_per_s=rate, images_per_s_total=rate * 0.99) if ok else None,
+        telemetry=make_telemetry(ending.others.get(place, 0.01)) if ok else None,
     )
+
+
+def make_telemetry(others: float | None = 0.01, gpus: tuple[GpuTelemetry, ...] = ()) -> Telemetry:
+    cpu = CpuTelemetry(other_busy_share=others, steal_share=0.0)
+    return Telemetry(window_s=10.0, samples=20, sampler_cpu_s=0.01, cpu=cpu, gpus=gpus)
 
 
 def _make_timing(step_us: float, *, steady: bool) -> Timing:

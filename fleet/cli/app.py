@@ -11,7 +11,24 @@ from typing import Annotated
 
 import typer
 
-from fleet.cli.completion import complete_limit, complete_models, complete_run, complete_suite
+from fleet.cli.completion import complete_models, complete_run, complete_suite
+from fleet.cli.options import (
+    POLL,
+    REPORTS,
+    Deadline,
+    Forks,
+    IgnoreBusy,
+    Inventory,
+    Json,
+    Limit,
+    MaxFail,
+    OneRun,
+    OpenRun,
+    Poll,
+    Reports,
+    WaitIdle,
+    Wave,
+)
 from fleet.cli.streams import open_streams
 from fleet.cli.words import check_words, print_error
 from fleet.errors import FleetError
@@ -26,67 +43,6 @@ app = typer.Typer(
 )
 hosts_app = typer.Typer(name="hosts", help="Hosts and their SSH keys.", no_args_is_help=True, rich_markup_mode=None)
 app.add_typer(hosts_app)
-
-Inventory = Annotated[
-    Path,
-    typer.Option(
-        "--inventory",
-        "-i",
-        help="Ansible inventory in YAML.",
-        envvar="FLEET_INVENTORY",
-        show_default=False,
-        readable=False,  # whether it can be read is found out, and said, by who reads it
-    ),
-]
-Limit = Annotated[
-    str | None,
-    typer.Option(
-        "--limit",
-        "-l",
-        help="Only these hosts: a pattern as Ansible's, e.g. 'gpu:!gpu03'.",
-        show_default=False,
-        autocompletion=complete_limit,
-    ),
-]
-Forks = Annotated[
-    int, typer.Option("--forks", "-f", min=1, max=1024, help="How many hosts are connected to at the same time.")
-]
-Reports = Annotated[
-    Path,
-    typer.Option("--reports", help="Directory where runs are kept.", envvar="FLEET_REPORTS", readable=False),
-]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
-
-Wave = Annotated[
-    int, typer.Option("--wave", min=0, help="At most so many hosts measure at the same time; 0: all of them.")
-]
-Deadline = Annotated[
-    str | None,
-    typer.Option("--deadline", metavar="TIME", help="End everything after so long, e.g. 6h.", show_default=False),
-]
-MaxFail = Annotated[
-    str | None,
-    typer.Option(
-        "--max-fail", metavar="N|P%", help="Begin no more hosts when more than this have failed.", show_default=False
-    ),
-]
-Poll = Annotated[str, typer.Option("--poll", metavar="TIME", help="Between two looks at a job, at most.")]
-OneRun = Annotated[
-    str,
-    typer.Argument(metavar="RUN", help="A run's id, its beginning, or its directory.", autocompletion=complete_run),
-]
-OpenRun = Annotated[
-    str | None,
-    typer.Argument(
-        metavar="RUN",
-        help="A run's id, its beginning, or its directory.",
-        show_default="the newest that is not complete",
-        autocompletion=complete_run,
-    ),
-]
-
-REPORTS = Path("reports")
-POLL = "10s"
 
 
 @app.command()
@@ -151,6 +107,8 @@ def run(
     deadline: Deadline = None,
     max_fail: MaxFail = None,
     poll: Poll = POLL,
+    wait_idle: WaitIdle = None,
+    ignore_busy: IgnoreBusy = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be done; connect to nothing.")] = False,
     json: Json = False,
     reports: Reports = REPORTS,
@@ -167,7 +125,7 @@ def run(
         "devices": devices,
     }
     work = choose_work(suite, {name: values for name, values in cells.items() if values is not None}, retry_failed)
-    limits = LimitOptions(wave, deadline, max_fail, poll)
+    limits = LimitOptions(wave, deadline, max_fail, poll, wait_idle, ignore_busy)
     raise typer.Exit(run_suite(RunOptions(inventory, work, limit, forks, dry_run, json, reports, limits)))
 
 
@@ -178,6 +136,8 @@ def resume(
     deadline: Deadline = None,
     max_fail: MaxFail = None,
     poll: Poll = POLL,
+    wait_idle: WaitIdle = None,
+    ignore_busy: IgnoreBusy = False,
     json: Json = False,
     reports: Reports = REPORTS,
 ) -> None:
@@ -185,7 +145,7 @@ def resume(
     from fleet.cli.resume import resume_run
     from fleet.cli.values import LimitOptions
 
-    limits = LimitOptions(wave, deadline, max_fail, poll)
+    limits = LimitOptions(wave, deadline, max_fail, poll, wait_idle, ignore_busy)
     raise typer.Exit(resume_run(reports, run_id, limits, as_json=json))
 
 

@@ -7,13 +7,14 @@ import socket
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from fleet.cli.interruption import SECOND_THOUGHT_S, answer_signals, call_later
 from fleet.cli.recorder import Recorder
 from fleet.cli.select import name_inventory
 from fleet.errors import StoreError
 from fleet.fanout import Fanout
+from fleet.host.exclusion import Exclusion
 from fleet.host.follow import Patience
 from fleet.host.job import Job
 from fleet.host.steps import Task
@@ -46,6 +47,8 @@ class Limits:
     """When more hosts than this have failed, no more are begun."""
     poll_s: float = Patience.poll_max_s
     """Between two looks at a job, at most."""
+    exclusion: Exclusion = field(default_factory=Exclusion)
+    """What is done about machines that others use."""
 
 
 @dataclass(frozen=True)
@@ -138,7 +141,8 @@ class _Session:
         patience = Patience(poll_max_s=self._work.limits.poll_s)
         transport = open_transport(host.alias, host.connection)
         left = self._work.left.get(host.alias, JobLeft())
-        return Job(task, transport, self._recorder.keep, self._cancelled.is_set, patience, left)
+        exclusion = self._work.limits.exclusion
+        return Job(task, transport, self._recorder.keep, self._cancelled.is_set, patience, left, exclusion)
 
     def _watch_for_cancel(self) -> None:
         """`fleet cancel` cannot send a signal: it may run on another machine, as somebody else."""

@@ -12,15 +12,16 @@ from pathlib import Path
 from rich.text import Text
 
 from fleet.cli.consoles import open_stdout, print_problem
+from fleet.cli.ending import choose_exit_code
 from fleet.cli.select import name_inventory, select
-from fleet.errors import ExitCode, HostError
+from fleet.errors import HostError
 from fleet.fanout import Fanout
 from fleet.host.framing import Shell
+from fleet.host.neighbours import find_disturbances
 from fleet.host.pause import Pause
 from fleet.host.preflight import check_runtime, check_tools, check_workdir, find_warnings
-from fleet.host.probe import choose_python, probe_host
-from fleet.model.inventory import Host
-from fleet.model.result import HostStatus
+from fleet.host.probe import Probe, choose_python, probe_host
+from fleet.model.inventory import Host, Settings
 from fleet.report.terminal_blocks import Column, Ink, print_blocks
 from fleet.report.wording import count_things, make_line, name_hardware, say_sentence, say_status, shorten_digest
 from fleet.transport.base import Route
@@ -65,7 +66,7 @@ def ping_hosts(inventory: Path, limit: str | None, forks: int, *, as_json: bool)
         sys.stdout.write(json.dumps(document, indent=2, sort_keys=True) + "\n")
     else:
         _print_pongs(pongs)
-    return _choose_exit_code(pongs)
+    return choose_exit_code(pong.status for pong in pongs)
 
 
 def _ping(host: Host) -> Generator[Pong | Pause, None, None]:
@@ -88,7 +89,7 @@ def _ping(host: Host) -> Generator[Pong | Pause, None, None]:
             "ok",
             latency_s=round(latency, 4),
             route=transport.route,
-            warnings=(*transport.warnings, *find_warnings(settings, probe)),
+            warnings=(*transport.warnings, *find_warnings(settings, probe), *_say_taken(settings, probe)),
             runtime=f"{settings.runtime} {facts.runtime_version or ''}".strip(),
             image=facts.image_digest,
             hardware=name_hardware(facts),
@@ -99,11 +100,9 @@ def _ping(host: Host) -> Generator[Pong | Pause, None, None]:
         transport.close()
 
 
-def _choose_exit_code(pongs: Sequence[Pong]) -> int:
-    bad = [HostStatus(pong.status) for pong in pongs if pong.status != "ok"]
-    if not bad:
-        return ExitCode.OK
-    return ExitCode.UNREACHABLE if all(status.out_of_reach for status in bad) else ExitCode.FAILED
+def _say_taken(settings: Settings, probe: Probe) -> list[str]:
+    """That the host is being measured right now, and by whom."""
+    return [disturbance.message for disturbance in find_disturbances(probe.findings, settings)]
 
 
 def _print_pongs(pongs: Sequence[Pong]) -> None:

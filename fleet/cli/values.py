@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from fleet.cli.measure import Limits
 from fleet.errors import ConfigError
+from fleet.host.exclusion import Exclusion
 from fleet.model.plan import Plan
 
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
@@ -20,6 +21,8 @@ class LimitOptions:
     deadline: str | None
     max_fail: str | None
     poll: str
+    wait_idle: str | None
+    ignore_busy: bool
 
 
 def read_limits(options: LimitOptions, plan: Plan) -> Limits:
@@ -34,7 +37,21 @@ def read_limits(options: LimitOptions, plan: Plan) -> Limits:
         deadline_s=read_duration("--deadline", options.deadline) if options.deadline else 0.0,
         max_fail=read_share("--max-fail", options.max_fail, hosts) if options.max_fail else None,
         poll_s=read_duration("--poll", options.poll),
+        exclusion=read_exclusion(options),
     )
+
+
+def read_exclusion(options: LimitOptions) -> Exclusion:
+    """What `--wait-idle` and `--ignore-busy` ask for.
+
+    Raises:
+        ConfigError: they do not go together, or the first is no time.
+    """
+    if options.wait_idle is None:
+        return Exclusion(ignore=options.ignore_busy)
+    if options.ignore_busy:
+        raise ConfigError("--wait-idle and --ignore-busy do not go together", hint="Use one or the other.")
+    return Exclusion(wait_s=read_duration("--wait-idle", options.wait_idle))
 
 
 def read_duration(option: str, text: str) -> float:

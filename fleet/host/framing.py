@@ -26,7 +26,7 @@ _CALLS = {
     "cancel": ("processes",),
     "clean": ("processes",),
     "supervise": ("processes",),
-    "probe": ("holder",),
+    "neighbours": ("holder",),
     "start": ("holder",),
     "peer_serve": ("processes",),
     "peer_fetch": ("processes", "holder", "lock"),

@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from typing import TypeVar
 
 from fleet.errors import ContactLost, FleetError, HostError, Unreachable
+from fleet.host.exclusion import Exclusion
 from fleet.host.follow import Follower, GivenUp, Patience
 from fleet.host.framing import Shell
 from fleet.host.outcome import Ending, build_outcome
@@ -54,6 +55,8 @@ class Job:
     patience: Patience = field(default_factory=Patience)
     left: JobLeft = field(default_factory=JobLeft)
     """What an earlier controller of the same run left of the job."""
+    exclusion: Exclusion = field(default_factory=Exclusion)
+    """One for all jobs of a run."""
 
     def __post_init__(self) -> None:
         plan = self.task.plan
@@ -169,12 +172,13 @@ class Job:
     def _prepare(self) -> Steps[Probe]:
         """The probe, kept, and its checks passed."""
         yield self._enter(Stage.CONNECT)
-        sha256 = self.task.payload_sha256
+        sha256, busy = self.task.payload_sha256, not (self.exclusion.ignore or self.left.told)
+
+        def look() -> Probe:
+            return probe_host(self._shell, self._settings, payload_sha256=sha256, busy=busy)
+
         try:
-            probe = yield from self._insist(
-                lambda: self._interrupt(lambda: probe_host(self._shell, self._settings, payload_sha256=sha256)),
-                timeouts=0,
-            )
+            probe = yield from self._insist(lambda: self._interrupt(look), timeouts=0)
         except ContactLost as error:
             # Nothing was started, so nothing can be lost there.
             raise Unreachable(error.host, Stage.PROBE, error.reason, error.message, error.hint) from error
@@ -187,6 +191,7 @@ class Job:
         if not self.left.told:  # else what it has measured is wanted, whatever has become of the host meanwhile
             check_runtime(self._alias, self._settings, probe)
             check_workdir(self._alias, self._settings, probe)
+            yield from self.exclusion.keep_clear(self.task, self._shell, probe, self.cancelled)
         return probe
 
     def _name_job(self, probe: Probe) -> HostJob:

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from fleet.host.diagnosis import diagnose_launch
+from fleet.host.neighbours import read_apps
 from fleet.host.results import ContainerState, ExitRecord, Expectation, ImageRecord, read_cells, read_document
 from fleet.model.facts import HostFacts, Software
 from fleet.model.plan import HostPlan
@@ -64,6 +65,7 @@ def build_outcome(
         software=_read_software(expected.plan, system, files),
         cpus_usable=system.cpus_usable if system else None,
         memory_limit_bytes=system.memory_limit_bytes if system else None,
+        others_after=read_apps(files["others"].decode(errors="replace")) if "others" in files else None,
         cells=cells,
     )
 

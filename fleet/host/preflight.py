@@ -52,8 +52,6 @@ def find_warnings(settings: Settings, probe: Probe) -> tuple[str, ...]:
             f"no GPU was found (no nvidia-smi, no NVIDIA driver), and fleet_devices says {_say_devices(settings)}: "
             "for a host without GPUs set fleet_devices: cpu"
         )
-    if "locked" in probe.findings.sections:
-        found.append(f"it is being measured by {probe.findings.text('locked') or 'another fleet'}")
     return tuple(found)
 
 

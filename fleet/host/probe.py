@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from fleet.host.facts import Findings, read_facts
 from fleet.host.framing import Section, Shell, read_count, read_script, split_sections
+from fleet.host.neighbours import ask_for
 from fleet.model.facts import HostFacts
 from fleet.model.inventory import Connection, Settings
 from fleet.model.plan import HostPlan
@@ -15,7 +16,7 @@ from fleet.model.result import Stage
 from fleet.runtime.base import HostJob
 from fleet.runtime.choose import choose_runtime
 
-PROBE_TIMEOUT_S = 150.0
+PROBE_TIMEOUT_S = 180.0
 """Above the script's own limits together: an answer that names the hanging tool beats a connection given up."""
 
 CLOCK_ROUND_TRIP_S = 5.0
@@ -40,12 +41,15 @@ def choose_python(settings: Settings, connection: Connection, here: str) -> str:
     return settings.python or (here if connection.kind == "local" else "python3")
 
 
-def probe_host(shell: Shell, settings: Settings, *, payload_sha256: str = "", change: bool = True) -> Probe:
+def probe_host(
+    shell: Shell, settings: Settings, *, payload_sha256: str = "", change: bool = True, busy: bool = False
+) -> Probe:
     """Look at a host in one round trip.
 
     Args:
         payload_sha256: which payload to look for.
         change: make the work directory where it is not there yet; without it the host is left as it is.
+        busy: look who else uses the machine, which takes a second.
 
     Raises:
         HostError: no connection, or no shell.
@@ -53,7 +57,8 @@ def probe_host(shell: Shell, settings: Settings, *, payload_sha256: str = "", ch
     runtime = choose_runtime(settings).name
     subject = settings.python or "python3" if runtime == "native" else settings.image
     mode = "make" if change else "look"
-    arguments = [settings.workdir, runtime, subject, payload_sha256, mode, read_script("workdir")]
+    arguments = [settings.workdir, runtime, subject, payload_sha256, mode]
+    arguments += [read_script("workdir"), read_script("neighbours"), *ask_for(settings, busy=busy)]
     before = time.time()
     raw, sections = shell.read("probe", arguments, stage=Stage.PROBE, timeout_s=PROBE_TIMEOUT_S)
     after = time.time()

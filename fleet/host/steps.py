@@ -108,7 +108,9 @@ def start_job(shell: Shell, task: Task, settings: Settings, job: HostJob, *, pus
     arguments = [*fixed, *supervisor, *runtime.build_arguments(settings, job)]
     _, sections = shell.read("start", arguments, stage=Stage.START, timeout_s=START_TIMEOUT_S, stdin=spec + payload)
     answer = sections[-1]
-    if answer.name not in {"started", "attached", "adopted"}:
+    if answer.name == "payload_gone" and not push:
+        start_job(shell, task, settings, job, push=True)
+    elif answer.name not in {"started", "attached", "adopted"}:
         raise _refuse(shell.alias, answer, job)
 
 
@@ -182,7 +184,7 @@ def cancel_job(shell: Shell, job: HostJob, settings: Settings) -> None:
 
 
 _NAME = re.compile(
-    r"(exit\.json|stage|launch\.err|supervise\.err|log|container\.json|image\.json|system\.json"
+    r"(exit\.json|stage|launch\.err|supervise\.err|log|others|container\.json|image\.json|system\.json"
     r"|cells/(\d{3}|[1-9]\d{3})\.json)"
 )
 

@@ -10,7 +10,7 @@ from pydantic import ConfigDict, Field
 from fleet.model.base import Record
 from fleet.model.facts import HostFacts, Software
 from fleet.model.suite import Cell
-from fleet.model.telemetry import Telemetry
+from fleet.model.telemetry import GpuApp, Telemetry
 
 
 class Stage(StrEnum):
@@ -305,6 +305,8 @@ class HostOutcome(Record):
     cpus_usable: int | None = None
     """As in `SystemResult`, and so is the next."""
     memory_limit_bytes: int | None = None
+    others_after: dict[str, tuple[GpuApp, ...]] | None = None
+    """Who was on the GPUs when the job had ended, by the GPU's UUID, as the host itself sees it. None: not known."""
     cells: tuple[CellResult, ...] = ()
     """One for every planned cell when the job was started; `lost` stands for documents that did not come."""
 

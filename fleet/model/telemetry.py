@@ -9,6 +9,14 @@ from pydantic import Field
 
 from fleet.model.base import Record
 
+CPU_BUSY = 0.1
+"""The part of a machine's processors that others keep busy from which on they count: a cell that wants all processors
+loses about as much. The daemons of a quiet machine stay below 0.02."""
+
+GPU_BUSY = 0.05
+"""The part of a GPU's memory, or of its time, that others take from which on they count. A context that is merely kept
+open takes less."""
+
 
 class CpuTelemetry(Record):
     """The processors during the timed steps, as the payload's parent sampled them from outside the child."""

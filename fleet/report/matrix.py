@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import get_args
 
 from fleet.analysis.cohort import group_by_hardware
+from fleet.analysis.disturbance import find_disturbance
 from fleet.analysis.ranking import Estimate, estimate_median, estimate_rate, find_best, relative_spread, summarise
 from fleet.analysis.verdict import NO_OUTCOME, is_measured
 from fleet.model.plan import HostPlan
@@ -76,7 +77,7 @@ def _build_entry(cell: Cell, host: HostPlan, outcome: HostOutcome | None) -> Ent
         return Entry(alias, "failure", say_status(NO_OUTCOME), status=NO_OUTCOME)
     result = next((found for found in outcome.cells if found.cell_id == cell.id), None)
     if result is not None and is_measured(result):
-        return _build_value(alias, result)
+        return _build_value(alias, result, outcome)
     gone = result is None or result.status is CellStatus.LOST
     if gone and outcome.status not in {HostStatus.OK, HostStatus.PARTIAL}:
         # That the document is missing is no news; why the host has none is.
@@ -93,7 +94,7 @@ def _build_entry(cell: Cell, host: HostPlan, outcome: HostOutcome | None) -> Ent
     )
 
 
-def _build_value(alias: str, result: CellResult) -> Entry:
+def _build_value(alias: str, result: CellResult, outcome: HostOutcome) -> Entry:
     timing, throughput = result.timing, result.throughput
     estimate = estimate_rate(throughput.images_per_s, timing) if throughput else None
     return Entry(
@@ -106,6 +107,7 @@ def _build_value(alias: str, result: CellResult) -> Entry:
         step_us=timing.quantiles_us.get("p50") if timing else None,
         spread=_keep_finite(relative_spread(timing)) if timing else None,
         steady=timing.steady if timing else None,
+        disturbed=make_line(find_disturbance(result, outcome), 120),
         found=say_found(result),
         status=result.status.value,
     )

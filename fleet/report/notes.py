@@ -18,6 +18,7 @@ from fleet.report.wording import (
 from fleet.store.reader import StoredRun
 
 _CLOCK_TOLERANCE_S = 5.0
+_DISTURBED_NAMED = 4
 
 
 def find_notes(run: StoredRun, matrices: tuple[Matrix, ...]) -> Iterator[str]:
@@ -38,6 +39,7 @@ def find_notes(run: StoredRun, matrices: tuple[Matrix, ...]) -> Iterator[str]:
     )
     yield from _note_limits(run)
     yield from _note_unsupported(run)
+    yield from _note_disturbed(matrices)
     yield from _note_unsteady(run, matrices)
     yield from _note_clocks(run)
     yield from _note_skipped(run)
@@ -77,9 +79,13 @@ def _note_digests(run: StoredRun) -> Iterator[str]:
 
 def _note_same_machine(run: StoredRun) -> Iterator[str]:
     machines = _group(run, lambda outcome: (outcome.facts.machine_id_sha256 or "") if outcome.facts else "")
-    for names in machines.values():
-        if len(names) > 1:
-            yield f"{join_names(names)} have one machine-id: the same machine under several names, or cloned disks."
+    boots = _group(run, lambda outcome: (outcome.facts.boot_id or "") if outcome.facts else "")
+    for names in (names for names in machines.values() if len(names) > 1):
+        if any(set(names) <= set(together) for together in boots.values()):
+            yield f"{join_names(names)} are one machine under several names (one machine-id, one boot)."
+        else:
+            said = "cloned disks; give each its own, with systemd-machine-id-setup"
+            yield f"{join_names(names)} have one machine-id: {said}."
 
 
 def _note_limits(run: StoredRun) -> Iterator[str]:
@@ -115,6 +121,23 @@ def _note_unsupported(run: StoredRun) -> Iterator[str]:
         names, sentences = (list(dict.fromkeys(texts)) for texts in zip(*told, strict=True))
         more = f" And {len(sentences) - 1} more like it, in fleet report --json." if len(sentences) > 1 else ""
         yield f"{word}, {count_things(len(told), 'cell')} on {join_names(names)}: {sentences[0]}{more}"
+
+
+def _note_disturbed(matrices: tuple[Matrix, ...]) -> Iterator[str]:
+    entries = [entry for matrix in matrices for row in matrix.rows for entry in row.entries]
+    disturbed = [entry for entry in entries if entry.disturbed]
+    if disturbed:
+        share = f"{len(disturbed)} of {count_things(sum(entry.kind == 'value' for entry in entries), 'value')}"
+        verb = "was" if len(disturbed) == 1 else "were"
+        first: dict[str, str] = {}
+        for entry in disturbed:
+            first.setdefault(entry.alias, entry.disturbed)
+        named = [f"{alias} ({took})" for alias, took in list(first.items())[:_DISTURBED_NAMED]]
+        more = f" and {len(first) - len(named)} more" if len(first) > len(named) else ""
+        yield (
+            f"{share} {verb} measured while others used the host: {', '.join(named)}{more}. "
+            "Measure again when it is idle, with --wait-idle 10m."
+        )
 
 
 def _note_unsteady(run: StoredRun, matrices: tuple[Matrix, ...]) -> Iterator[str]:

@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.text import Text
 
 from fleet.model.suite import Cell
+from fleet.model.telemetry import CPU_BUSY, GPU_BUSY
 from fleet.report.terminal_blocks import Column, Ink, print_blocks, print_indented
 from fleet.report.view_model import Entry, GroupEntry, HardwareGroup, Matrix, Row
 from fleet.report.wording import count_things, fold_names, format_rate, format_spread
@@ -79,8 +80,7 @@ def _build_host_columns(matrix: Matrix, ink: Ink) -> list[Column]:
     for place, alias in enumerate(matrix.hosts):
         entries = [row.entries[place] for row in matrix.rows]
         spreads = [format_spread(entry.spread) if entry.spread is not None else "" for entry in entries]
-        unsteady = any(entry.steady is False for entry in entries)
-        widths = (max(map(len, spreads)), int(unsteady))
+        widths = (max(map(len, spreads)), max(len(_mark(entry)) for entry in entries))
         cells = tuple(_write_entry(entry, widths, ink) for entry in entries)
         columns.append(Column(ink.text(alias), cells, "right", numeric=True))
     return columns
@@ -96,11 +96,16 @@ def _write_entry(entry: Entry, widths: tuple[int, int], ink: Ink) -> Text:
     style = "bold green" if entry.best else ""
     return Text.assemble(
         ink.text(("★ " if entry.best else "") + format_rate(entry.images_per_s), style),
-        ink.text("~" if entry.steady is False else " " * widths[1], "yellow"),
+        ink.text(f"{_mark(entry):<{widths[1]}}" if widths[1] else "", "yellow"),
         ink.text(f" {spread:>{widths[0]}}" if widths[0] else "", "dim"),
         ink.text(f"\n{entry.found}" if entry.found else "", "dim"),
         justify="right",
     )
+
+
+def _mark(entry: Entry) -> str:
+    """What is to be minded with a value, a sign each."""
+    return ("~" if entry.steady is False else "") + ("!" if entry.disturbed else "")
 
 
 def _stack_words(words: str, widest: int = 16) -> str:
@@ -162,6 +167,9 @@ def explain_symbols(matrices: Sequence[Matrix]) -> list[str]:
         meanings.append("each column: median, lowest–highest, ▼ slowest host")
     if any(entry.steady is False for entry in entries) and not all(grouped):
         meanings.append("~ not steady: the second half of its steps is more than 1 % off the first")
+    if any(entry.disturbed for entry in entries) and not all(grouped):
+        share, gpu = f"{CPU_BUSY * 100:.0f} %", f"{GPU_BUSY * 100:.0f} %"
+        meanings.append(f"! others used the host meanwhile: from {share} of its processors on, or {gpu} of a GPU")
     if any(entry.kind == "unplanned" for entry in entries):
         meanings.append("— not planned for this host")
     return meanings

@@ -70,6 +70,8 @@ class Entry:
     spread: float | None = None
     """Robust relative scatter of the step times (1.4826 × MAD ÷ median)."""
     steady: bool | None = None
+    disturbed: str = ""
+    """What others took of the host meanwhile: `31 % of its processors`; empty: nothing that counts, or not known."""
     found: str = ""
     """What the cell left open and the host filled in: `batch 208`, `4 GPUs`."""
     best: bool = False

@@ -63,6 +63,12 @@ CASES = {
     ),
     "cells of no model": (["run", "-i", "good.yaml", "--batch-sizes", "8"], 2, "--batch-sizes without --models"),
     "unknown model": (["run", "-i", "good.yaml", "--models", "resnet51"], 2, "--models: 'resnet51'.*resnet50"),
+    "no length of time": (["run", "-i", "good.yaml", "--wait-idle", "soon"], 2, "--wait-idle: 'soon' is not a time"),
+    "waiting and not": (
+        ["run", "-i", "good.yaml", "--wait-idle", "10m", "--ignore-busy"],
+        2,
+        "--wait-idle and --ignore-busy",
+    ),
     "no forks": (["run", "-i", "good.yaml", "-f", "0"], 2, "--forks.*1"),
     "too many forks": (["ping", "-i", "good.yaml", "--forks", "5000"], 2, "--forks.*1024"),
     "forks in words": (["ping", "-i", "good.yaml", "--forks", "many"], 2, "--forks.*valid integer"),

@@ -137,12 +137,6 @@ def test_a_gpu_host_without_a_gpu_is_warned_of() -> None:
     assert find_warnings(Settings(), look()) == ()
 
 
-def test_a_host_that_is_measured_right_now_is_warned_of() -> None:
-    (warning,) = find_warnings(Settings(devices="cpu"), look(locked=("", "you@there (fleet run 1, as gpu01)")))
-
-    assert warning == "it is being measured by you@there (fleet run 1, as gpu01)"
-
-
 def test_a_host_that_was_told_to_look_for_nothing_is_not_passed() -> None:
     sections = tuple(Section(name, (), b"") for name in ("id", "engine"))
 

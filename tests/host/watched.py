@@ -10,15 +10,18 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
 from fleet.errors import ContactLost
 from fleet.fanout import Fanout
+from fleet.host.exclusion import Exclusion
 from fleet.host.follow import Patience
 from fleet.host.framing import read_script
 from fleet.host.job import Job
 from fleet.host.steps import Task
 from fleet.model.event import Event, HostFinished, HostNotice, HostProgress, HostStage
 from fleet.model.inventory import Connection, Settings
+from fleet.model.left import JobLeft
 from fleet.model.plan import HostPlan
 from fleet.model.result import HostOutcome, Stage
 from fleet.model.suite import Rules
@@ -37,7 +40,11 @@ class Watched:
     transport: Transport
     payload: bytes
     deadline_s: float = 60
+    devices: Literal["cpu", "all"] = "cpu"
+    left: JobLeft = field(default_factory=JobLeft)
     patience: Patience = QUICK
+    exclusion: Exclusion = field(default_factory=lambda: Exclusion(ignore=True))
+    """By default whatever else this machine does meanwhile is no concern of the test."""
     cancelled: threading.Event = field(default_factory=threading.Event)
     events: list[Event] = field(default_factory=list)
     kept: dict[str, bytes] = field(default_factory=dict)
@@ -49,7 +56,7 @@ class Watched:
             job_id=f"{RUN_ID.lower()}-{os.getpid()}",  # as in script_machine
             groups=(),
             connection=Connection(kind="local"),
-            settings=Settings(runtime="native", python="/bin/bash", workdir=str(self.workdir), devices="cpu"),
+            settings=Settings(runtime="native", python="/bin/bash", workdir=str(self.workdir), devices=self.devices),
             cells=make_cells(count=1),
             estimate_s=1,
             deadline_s=self.deadline_s,
@@ -63,7 +70,7 @@ class Watched:
         """The outcome. `on_progress` is called once, when the payload has begun."""
         sha256 = hashlib.sha256(self.payload).hexdigest()
         task = Task(self.plan, RUN_ID, Rules(), self.payload, sha256, "me@there (fleet run)")
-        job = Job(task, self.transport, self._keep, self.cancelled.is_set, self.patience)
+        job = Job(task, self.transport, self._keep, self.cancelled.is_set, self.patience, self.left, self.exclusion)
         fanout: Fanout[Event] = Fanout([job.run()], 1, self.cancelled)
         for event in fanout.run():
             self.events.append(event)
@@ -108,12 +115,17 @@ class Unreliable:
         self.lose_after: set[int] = set()
         """Numbers of calls that reach the host and whose answer is lost."""
         self._lost: dict[str, tuple[str, list[str], Callable[[], None] | None]] = {}
+        self._after: dict[str, Callable[[], object]] = {}
 
     def lose(self, script: str, reason: str, then: Callable[[], None] | None = None) -> list[str]:
         """Lose every answer of this script, for this reason, after `then`; grows by one for each."""
         asked: list[str] = []
         self._lost[read_script(script)] = (reason, asked, then)
         return asked
+
+    def do_after(self, script: str, what: Callable[[], object]) -> None:
+        """Do this when the script has ended the next time."""
+        self._after[read_script(script)] = what
 
     def run(
         self, argv: Sequence[str], *, stdin: bytes | Reader = b"", timeout_s: float, limit_bytes: int = 1 << 20
@@ -122,6 +134,8 @@ class Unreliable:
             raise ContactLost("here", "run", "timeout", "nothing came for 5 s")
         self.calls += 1
         done = self._transport.run(argv, stdin=stdin, timeout_s=timeout_s, limit_bytes=limit_bytes)
+        if what := self._after.pop(argv[2], None):
+            what()
         reason, asked, then = self._lost.get(argv[2], ("", [], None))
         if reason:
             asked.append(reason)

@@ -139,10 +139,43 @@ def test_notes_tell_what_differs_between_hosts(tmp_path: Path) -> None:
         "d": Ending(status=HostStatus.SKIPPED, stage=Stage.CONNECT, reason="no_cells"),
     }
     notes = build_view(store_run(tmp_path, plan, endings)).notes
-    assert notes[0].startswith("b, c have one machine-id")
+    assert notes[0] == "b, c have one machine-id: cloned disks; give each its own, with systemd-machine-id-setup."
     assert f"{DIGEST[7:19]} on a, c; ffffffffffff on b" in notes[1]
     assert notes[2] == "b: its clock is 1 min 15 s behind the control node's; set it by NTP."
     assert notes[3] == "Suite quick has no cells for d."
+
+
+def test_two_names_of_one_machine_are_told_from_clones(tmp_path: Path) -> None:
+    plan = make_plan(dict.fromkeys(["a", "b"], CELLS))
+    same = make_facts().model_copy(update={"machine_id_sha256": "m", "boot_id": "1"})
+    (note,) = build_view(store_run(tmp_path, plan, dict.fromkeys(["a", "b"], Ending(facts=same)))).notes
+    assert note == "a, b are one machine under several names (one machine-id, one boot)."
+
+
+def test_values_measured_beside_others_are_marked_and_told(tmp_path: Path) -> None:
+    plan = make_plan(dict.fromkeys(["a", "b", "c"], CELLS))
+    endings = {
+        "a": Ending(others={0: 0.31, 1: 0.1, 2: 0.099}),
+        "b": Ending(unsteady=(1,), others={1: 0.5}),
+        "c": Ending(),
+    }
+    view = build_view(store_run(tmp_path, plan, endings))
+    taken = [[entry.disturbed for entry in row.entries] for row in view.matrices[0].rows]
+    assert taken == [
+        ["31 % of its processors", "", ""],
+        ["10 % of its processors", "50 % of its processors", ""],
+        ["", "", ""],
+    ]
+    assert view.notes[0] == (
+        "3 of 9 values were measured while others used the host: "
+        "a (31 % of its processors), b (50 % of its processors). Measure again when it is idle, with --wait-idle 10m."
+    )
+    file = io.StringIO()
+    render_terminal(view, Console(file=file, width=120))
+    lines = [" ".join(line.split()) for line in file.getvalue().splitlines()]
+    assert any("100! ±0.6%" in line and line.count("!") == 1 for line in lines)
+    assert any("66.7! ±0.6%" in line and "66.7~! ±0.6%" in line for line in lines)
+    assert "! others used the host meanwhile: from 10 % of its processors on, or 5 % of a GPU" in " · ".join(lines)
 
 
 def test_hosts_that_may_use_a_part_of_their_machine_are_named(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ send() { # nonce, limit, file
   printf '\n@@%s %d %s\n' "$1" "$size" "${3#out/}"
   head -c "$size" "$3"
 }
-for file in exit.json stage launch.err supervise.err log container.json image.json out/system.json; do
+for file in exit.json stage launch.err supervise.err log others container.json image.json out/system.json; do
   send "$1" "$3" "$file"
 done
 cell=0

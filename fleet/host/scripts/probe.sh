@@ -1,11 +1,13 @@
 # What a host is, and whether a job can run there. One round trip.
 # $1 nonce  $2 work directory  $3 runtime  $4 image, or the interpreter  $5 sha256 of the payload
 # $6 `make`: the work directory is made if it is not there; `look`: nothing is changed  $7 text of workdir.sh
+# $8 text of neighbours.sh  $9… its arguments after the nonce
 # Prints sections: a line "@@<nonce> <name> [<words>]", then what was found.
 set -u
 umask 077
 export LC_ALL=C
-nonce=$1 workdir=$2 runtime=$3 image=$4 payload=$5 mode=$6 look=$7
+nonce=$1 workdir=$2 runtime=$3 image=$4 payload=$5 mode=$6 look=$7 neighbours=$8
+shift 8
 
 section() { printf '\n@@%s %s\n' "$nonce" "$*"; }
 show() { section "$1"; head -c "${3:-4096}" "$2" 2>/dev/null; }
@@ -71,9 +73,7 @@ case $workdir in '~') workdir=$HOME ;; '~/'*) workdir=$HOME/${workdir#??} ;; esa
 while [ "$workdir" != "${workdir%/}" ]; do workdir=${workdir%/}; done
 bounded 20 /bin/sh -c "$look" fleet "$nonce" "${workdir:-/}" "$payload" "$mode"
 case $? in 0) ;; *) section workdir silent; printf '%s\n' "$workdir" ;; esac
-# Whether a job is going on there, and whose. Shared and for a moment: it keeps nobody from starting.
-if [ "$mode" = look ] && [ -f /tmp/fleet.lock ] && [ ! -L /tmp/fleet.lock ] && ! flock -n -s 9 9</tmp/fleet.lock; then
-  section locked; find_holder
-fi
+# Last of all: nothing of ours runs while it looks what does.
+/bin/sh -c "$neighbours" fleet "$nonce" "$@"
 section end
 exit 0

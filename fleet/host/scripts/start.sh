@@ -34,7 +34,8 @@ prepare() {
   fi
   # Its time says when it was last used.
   touch -c "$payload" 2>/dev/null
-  [ -f "$payload" ] || refuse not_written payload
+  # It was here when the host was probed, and somebody has cleaned up since.
+  [ -f "$payload" ] || refuse payload_gone
   # The container's user is ours, but for root: nobody reads the spec and writes the results.
   chmod 444 "$job/spec.json"
   if [ "$(id -u)" -eq 0 ]; then chown 65534:65534 "$job/out" || refuse not_writable; fi

@@ -117,6 +117,21 @@ wait_for_container() {
   done
 }
 
+# In a container the payload sees no processes but its own: from here all are seen, and its own have ended.
+list_others() {
+  if [ -e cancel ] || ! command -v nvidia-smi >/dev/null 2>&1; then return; fi
+  fields=gpu_uuid,pid,used_gpu_memory,process_name
+  # Without locks, and not waited for itself: stuck in a broken driver it cannot even be killed.
+  (
+    exec 8>&- 9<&-
+    found=$(timeout -s KILL 10 nvidia-smi --query-compute-apps=$fields --format=csv,noheader,nounits) &&
+      printf '%s\n' "$found" | head -c 32768 >others
+    true >asked
+  ) </dev/null >/dev/null 2>&1 &
+  seconds=0
+  until [ -e asked ] || [ $seconds -ge 11 ]; do sleep 1; seconds=$((seconds + 1)); done
+}
+
 run_in_container() {
   case $(find_state) in
     '')
@@ -136,6 +151,7 @@ run_in_container() {
   ask 10 "$runtime" image inspect --format '{"id":{{json .Id}},"repo_digests":{{json .RepoDigests}}}' "$image_id" \
     >image.json 2>/dev/null
   { ask 30 "$runtime" logs "$name" 2>&1; } | tail -c 262144 >log
+  list_others
   if [ -n "$found" ]; then finish exited "$status"; else finish gone ''; fi
 }
 
@@ -157,6 +173,7 @@ run_native() {
       kill_marked "FLEET_WORK=$id:"
     } 8>&- | tail -c 262144 >log 8>&-
   fi
+  list_others
   status=$(first_line status)
   if [ "$status" = none ]; then finish gone ''; else finish exited "$status"; fi
 }

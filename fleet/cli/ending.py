@@ -1,0 +1,16 @@
+"""How a command that looks after many hosts ends."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from fleet.errors import ExitCode
+from fleet.model.result import HostStatus
+
+
+def choose_exit_code(statuses: Iterable[str]) -> ExitCode:
+    """The exit code for these statuses of hosts: `ok`, or another that `HostStatus` has."""
+    bad = [HostStatus(status) for status in statuses if status != HostStatus.OK]
+    if not bad:
+        return ExitCode.OK
+    return ExitCode.UNREACHABLE if all(status.out_of_reach for status in bad) else ExitCode.FAILED

@@ -1,0 +1,81 @@
+"""Options and arguments that several commands have."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fleet.cli.completion import complete_limit, complete_run
+
+Inventory = Annotated[
+    Path,
+    typer.Option(
+        "--inventory",
+        "-i",
+        help="Ansible inventory in YAML.",
+        envvar="FLEET_INVENTORY",
+        show_default=False,
+        readable=False,  # whether it can be read is found out, and said, by who reads it
+    ),
+]
+Limit = Annotated[
+    str | None,
+    typer.Option(
+        "--limit",
+        "-l",
+        help="Only these hosts: a pattern as Ansible's, e.g. 'gpu:!gpu03'.",
+        show_default=False,
+        autocompletion=complete_limit,
+    ),
+]
+Forks = Annotated[
+    int, typer.Option("--forks", "-f", min=1, max=1024, help="How many hosts are connected to at the same time.")
+]
+Reports = Annotated[
+    Path,
+    typer.Option("--reports", help="Directory where runs are kept.", envvar="FLEET_REPORTS", readable=False),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
+
+Wave = Annotated[
+    int, typer.Option("--wave", min=0, help="At most so many hosts measure at the same time; 0: all of them.")
+]
+Deadline = Annotated[
+    str | None,
+    typer.Option("--deadline", metavar="TIME", help="End everything after so long, e.g. 6h.", show_default=False),
+]
+MaxFail = Annotated[
+    str | None,
+    typer.Option(
+        "--max-fail", metavar="N|P%", help="Begin no more hosts when more than this have failed.", show_default=False
+    ),
+]
+Poll = Annotated[str, typer.Option("--poll", metavar="TIME", help="Between two looks at a job, at most.")]
+WaitIdle = Annotated[
+    str | None,
+    typer.Option(
+        "--wait-idle",
+        metavar="TIME",
+        help="Wait so long for hosts that others use, e.g. 10m; measure none that is still in use then.",
+        show_default=False,
+    ),
+]
+IgnoreBusy = Annotated[bool, typer.Option("--ignore-busy", help="Measure hosts whose GPUs others compute on, too.")]
+OneRun = Annotated[
+    str,
+    typer.Argument(metavar="RUN", help="A run's id, its beginning, or its directory.", autocompletion=complete_run),
+]
+OpenRun = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="RUN",
+        help="A run's id, its beginning, or its directory.",
+        show_default="the newest that is not complete",
+        autocompletion=complete_run,
+    ),
+]
+
+REPORTS = Path("reports")
+POLL = "10s"

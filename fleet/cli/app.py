@@ -245,6 +245,24 @@ def push_image(
     raise typer.Exit(push_images(inventory, what, limit, forks, via_peers=via_peers, as_json=json))
 
 
+@app.command()
+def clean(
+    inventory: Inventory,
+    limit: Limit = None,
+    forks: Forks = 32,
+    uncollected: Annotated[
+        bool, typer.Option("--all", help="Also ended jobs whose results were never collected here.")
+    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be removed; remove nothing.")] = False,
+    json: Json = False,
+    reports: Reports = REPORTS,
+) -> None:
+    """Remove what fleet has left on the hosts: ended jobs, their containers, the benchmark. Nothing that runs."""
+    from fleet.cli.clean import CleanOptions, clean_hosts
+
+    raise typer.Exit(clean_hosts(CleanOptions(inventory, limit, forks, uncollected, dry_run, json, reports)))
+
+
 @hosts_app.command()
 def trust(
     inventory: Inventory,

@@ -13,8 +13,9 @@ from pathlib import Path
 from rich.text import Text
 
 from fleet.cli.consoles import open_stderr, open_stdout, print_problem
+from fleet.cli.ending import GOOD, choose_exit_code
 from fleet.cli.select import name_inventory, select
-from fleet.errors import ExitCode, SelectionError
+from fleet.errors import SelectionError
 from fleet.fanout import Fanout
 from fleet.host.image_source import Source, open_source
 from fleet.host.push import Push
@@ -27,8 +28,6 @@ from fleet.report.terminal_blocks import Column, Ink, print_blocks
 from fleet.report.wording import count_things, format_duration, say_status
 from fleet.transport.open import open_transport
 from fleet.transport.ssh_tokens import local_user
-
-GOOD = (HostStatus.OK, HostStatus.SKIPPED)
 
 
 def push_images(
@@ -58,7 +57,7 @@ def push_images(
         sys.stdout.write(json.dumps(document, indent=2, sort_keys=True) + "\n")
     else:
         _print_outcomes(outcomes)
-    return _choose_exit_code(outcomes)
+    return choose_exit_code(outcome.status for outcome in outcomes)
 
 
 @contextlib.contextmanager
@@ -96,13 +95,6 @@ def _skip(host: Host) -> PushFinished:
     message = "it is measured without a container and needs no image"
     outcome = PushOutcome(alias=host.alias, status=HostStatus.SKIPPED, reason="native", message=message)
     return PushFinished(alias=host.alias, outcome=outcome)
-
-
-def _choose_exit_code(outcomes: Sequence[PushOutcome]) -> int:
-    bad = [outcome.status for outcome in outcomes if outcome.status not in GOOD]
-    if not bad:
-        return ExitCode.OK
-    return ExitCode.UNREACHABLE if all(status.out_of_reach for status in bad) else ExitCode.FAILED
 
 
 def _print_outcomes(outcomes: Sequence[PushOutcome]) -> None:

@@ -33,6 +33,7 @@ _CALLS = {
     "peer_end": ("processes",),
     "push_receive": ("processes", "holder", "lock"),
     "push_load": ("processes", "holder", "lock"),
+    "sweep": ("holder",),
 }
 
 

@@ -312,6 +312,12 @@ class HostOutcome(Record):
 
     model_config = ConfigDict(populate_by_name=True, serialize_by_alias=True)
 
+    @property
+    def collected(self) -> bool:
+        """What the job gave is all here: nothing on the host is needed any more."""
+        lost = self.status is HostStatus.CONTACT_LOST or self.stage is Stage.COLLECT or self.reason == "internal"
+        return not lost
+
 
 class RunSummary(Record):
     """Written last: the run is complete (`run.json`)."""

@@ -27,18 +27,15 @@ class Job:
     address: str
     connection: Connection
     payload: bytes
-    push_and_start: str
-    collect: str
+    command: str
     result: Path
 
     def run(self) -> Generator[str | Pause, None, None]:
         """Says what went wrong."""
         transport = open_transport(self.address, self.connection)
+        argv = ["/bin/sh", "-c", self.command]
         try:
-            transport.run(["/bin/sh", "-c", self.push_and_start], stdin=self.payload, timeout_s=LIMIT_S)
-            # The job runs: it is the others' turn.
-            yield Pause(0.0)
-            self.result.write_bytes(transport.run(["/bin/sh", "-c", self.collect], timeout_s=LIMIT_S).stdout)
+            self.result.write_bytes(transport.run(argv, stdin=self.payload, timeout_s=LIMIT_S).stdout)
         except HostError as error:
             yield f"{self.address}: {error}"
         finally:
@@ -53,7 +50,7 @@ def main(description: str) -> None:
         options = {"port": work["port"], "user": work["user"], "private_key_file": work["key"]}
         connection = Connection(host=address, ssh_args=("-F", work["ssh_config"]), **options)
         result = Path(work["results"]) / address
-        return Job(address, connection, payload, work["push_and_start"], work["collect"], result)
+        return Job(address, connection, payload, work["command"], result)
 
     for trouble in Fanout((make_job(address).run() for address in work["addresses"]), work["forks"]).run():
         print(trouble, file=sys.stderr)

@@ -33,8 +33,7 @@ def run_asyncssh() -> None:
                 "kex_algs": ["curve25519-sha256"], "encryption_algs": ["aes128-gcm@openssh.com"],
             }  # fmt: skip
             async with asyncssh.connect(address, **options) as connection:
-                await connection.run(work["push_and_start"], input=payload, encoding=None, check=True)
-                done = await connection.run(work["collect"], encoding=None, check=True)
+                done = await connection.run(work["command"], input=payload, encoding=None, check=True)
             keep(address, done.stdout)
 
     async def visit_all() -> list[Any]:
@@ -53,15 +52,14 @@ def run_parallel_ssh() -> None:
         allow_agent=False, identity_auth=False,
     )  # fmt: skip
     # Its client cannot end a command's stdin: the command takes as many bytes as there are.
-    push_and_start = work["push_and_start"].replace("cat >", f"head -c {len(payload)} >")
-    outputs = client.run_command(push_and_start, stop_on_errors=False)
+    command = work["command"].replace("cat >", f"head -c {len(payload)} >")
+    outputs = client.run_command(command, stop_on_errors=False)
     for output in outputs:
         if output.exception:
             print(output.exception, file=sys.stderr)
         else:
             output.stdin.write(payload)
-    client.join(outputs)
-    for output in client.run_command(work["collect"], stop_on_errors=False):
+    for output in outputs:
         keep(output.host, "".join(f"{line}\n" for line in output.stdout or ()).encode())
 
 
@@ -71,7 +69,7 @@ def run_clustershell() -> None:
     task = task_self()
     task.set_info("fanout", work["forks"])
     task.set_info("ssh_options", f"-F {work['ssh_config']}")
-    worker = task.shell(work["all"], nodes=",".join(work["addresses"]))
+    worker = task.shell(work["command"], nodes=",".join(work["addresses"]))
     worker.write(payload)
     worker.set_write_eof()
     task.resume()

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.bench.fanout_whole import build_whole, count_measured
-from tests.bench.fanout_work import ALL, START, Work
+from tests.bench.fanout_work import COMMAND, START, Work
 
 ROOT = Path(__file__).parents[2]
 CACHE = ROOT / ".cache" / "bench"
@@ -63,7 +63,7 @@ def _build_ours(work: Work, _programs: Path) -> list[str]:
 
 def _build_openssh(work: Work, _programs: Path) -> list[str]:
     # `{}` is the address.
-    ssh = f"ssh -F {work.hosts.ssh_config} {{}} {shlex.quote(ALL)}"
+    ssh = f"ssh -F {work.hosts.ssh_config} {{}} {shlex.quote(COMMAND)}"
     addresses = work.write("addresses", "\n".join(work.hosts.addresses))
     one = f"{ssh} <{work.payload} >{work.results}/{{}}"
     return ["xargs", "-a", str(addresses), "-P", str(work.forks), "-I{}", "sh", "-c", one]
@@ -124,11 +124,10 @@ def _build_ansible(work: Work, programs: Path) -> list[str]:
     return ["env", f"ANSIBLE_CONFIG={folder}/ansible.cfg", *ansible]
 
 
-TWO_COMMANDS = "one connection, two commands: push and start; fetch"
-ONE_PIPE = "one connection and one command, since it keeps no connection: push by stdin, start, fetch by stdout"
+IN_ONE = "one connection and one command: the file is its stdin, the result its stdout"
 
 TOOLS = (
-    Tool("fleet", f"fleet.transport and fleet.fanout; {TWO_COMMANDS}", _build_ours, is_ours=True),
+    Tool("fleet", f"its transport and its fan-out alone; {IN_ONE}", _build_ours, is_ours=True),
     Tool(
         "fleet run",
         "the whole program: inventory, probe, lock of the machine, push, start under a supervisor, polls, fetch, check "
@@ -137,15 +136,15 @@ TOOLS = (
         count_done=count_measured,
         is_ours=True,
     ),
-    Tool("OpenSSH", f"ssh by xargs -P; {ONE_PIPE}", _build_openssh),
-    Tool("ClusterShell", f"its Task, with ssh; {ONE_PIPE}", _build_peer("clustershell"), "clustershell==1.10.1"),
+    Tool("OpenSSH", f"ssh by xargs -P; {IN_ONE}", _build_openssh),
+    Tool("ClusterShell", f"its Task, with ssh; {IN_ONE}", _build_peer("clustershell"), "clustershell==1.10.1"),
     Tool(
         "parallel-ssh",
-        f"its client, which verifies no host keys; {TWO_COMMANDS}",
+        f"its client, which verifies no host keys; {IN_ONE}",
         _build_peer("parallel-ssh"),
         "parallel-ssh==2.16.0.post1",
     ),
-    Tool("asyncssh", TWO_COMMANDS, _build_peer("asyncssh"), "asyncssh==2.24.1"),
+    Tool("asyncssh", IN_ONE, _build_peer("asyncssh"), "asyncssh==2.24.1"),
     Tool("pyinfra", "files.put, server.shell, files.get", _build_pyinfra, "pyinfra==3.10.0"),
     Tool(
         "Ansible",

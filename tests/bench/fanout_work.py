@@ -18,10 +18,11 @@ RESULT_BYTES = 5_000
 _SCRIPT = 'head -c {size} "$0" >result.tmp && mv result.tmp result\nexit\n'
 
 START = "cd ~/bench && rm -f result && { setsid /bin/sh payload </dev/null >log 2>&1 & }"
-PUSH_AND_START = f"mkdir -p bench && cat >bench/payload && {START}"
-"""The payload comes on stdin."""
-COLLECT = "cd ~/bench && n=0; until [ -f result ] || [ $((n += 1)) -gt 3000 ]; do sleep 0.02; done; cat result"
-ALL = f"{PUSH_AND_START} && {COLLECT}"
+COMMAND = (
+    f"mkdir -p bench && cat >bench/payload && {START}"
+    " && n=0; until [ -f result ] || [ $((n += 1)) -gt 3000 ]; do sleep 0.02; done; cat result"
+)
+"""All of the work: the payload comes on stdin, the result leaves on stdout."""
 
 
 @dataclass(frozen=True)
@@ -60,9 +61,7 @@ class Work:
             **{name: str(getattr(self.hosts, name)) for name in ("key", "known_hosts", "ssh_config")},
             **{name: str(getattr(self, name)) for name in ("payload", "results")},
             "forks": self.forks,
-            "push_and_start": PUSH_AND_START,
-            "collect": COLLECT,
-            "all": ALL,
+            "command": COMMAND,
         }
         self.write("work.json", json.dumps(description))
 

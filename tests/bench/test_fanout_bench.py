@@ -11,7 +11,7 @@ import pytest
 
 from tests.bench.fanout_hosts import start_hosts
 from tests.bench.fanout_tools import TOOLS
-from tests.bench.fanout_work import COLLECT, PUSH_AND_START, Work
+from tests.bench.fanout_work import COMMAND, Work
 from tests.conftest import ROOT
 
 pytestmark = pytest.mark.needs("ssh", "root")
@@ -48,8 +48,7 @@ def test_hosts_are_machines_of_their_own_and_a_wrong_result_is_a_failure(tmp_pat
             return subprocess.run(argv, input=stdin, capture_output=True, timeout=30).stdout
 
         first, second = hosts.addresses
-        run(first, PUSH_AND_START, work.payload.read_bytes())
-        (work.results / first).write_bytes(run(first, COLLECT))
+        (work.results / first).write_bytes(run(first, COMMAND, work.payload.read_bytes()))
         assert work.count_done() == 1
         run(first, "touch /tmp/there; setsid sleep 600 </dev/null >/dev/null 2>&1 &")
         look = "ls ~ /tmp; cat /proc/[0-9]*/comm"

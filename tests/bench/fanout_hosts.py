@@ -21,8 +21,14 @@ from pathlib import Path
 SSHD = "/usr/sbin/sshd"
 START_LIMIT_S = 60.0
 
-# The new home is empty, so that no start file of the machine's own user takes part.
-_ENTER = 'mount -t tmpfs tmpfs /tmp && mount -t tmpfs tmpfs "$1" && shift && exec "$@"'
+# The new home is empty, so that no start file of the machine's own user takes part. A machine-id of its own makes each
+# host another machine to fleet, where the kernel and its boot are one.
+_ENTER = """mount -t tmpfs tmpfs /tmp && mount -t tmpfs tmpfs "$1" && shift || exit
+if [ -e /etc/machine-id ]; then
+  tr -d - </proc/sys/kernel/random/uuid >/tmp/id && mount --bind /tmp/id /etc/machine-id && rm /tmp/id || exit
+fi
+exec "$@"
+"""
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from typing import TextIO
 
 from fleet.cli.interruption import SECOND_THOUGHT_S, answer_signals, call_later
 from fleet.cli.recorder import Recorder
@@ -25,7 +26,6 @@ from fleet.model.result import HostOutcome, HostStatus, Stage
 from fleet.plan import skip_host
 from fleet.progress import Progress
 from fleet.report.wording import count_things, join_names
-from fleet.store.files import explain_error
 from fleet.store.writer import RunWriter
 from fleet.transport.open import open_transport
 from fleet.transport.ssh_tokens import local_user
@@ -224,10 +224,8 @@ def _log_to(writer: RunWriter) -> Iterator[None]:
     Raises:
         StoreError: the log cannot be made.
     """
-    try:
-        handler = _Log(writer.log_path, encoding="utf-8", errors="backslashreplace")
-    except OSError as error:
-        raise explain_error(error, writer.log_path) from error
+    stream = writer.open_log()
+    handler = _Log(stream)
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(threadName)s %(name)s: %(message)s"))
     loggers = (log, logging.getLogger("paramiko"))
     for logger in loggers:
@@ -241,10 +239,10 @@ def _log_to(writer: RunWriter) -> Iterator[None]:
         for logger in loggers:
             logger.removeHandler(handler)
         with suppress(OSError):  # what is buffered for a disk that is full
-            handler.close()
+            stream.close()
 
 
-class _Log(logging.FileHandler):
+class _Log(logging.StreamHandler[TextIO]):
     """A log that nothing else depends on: a line that cannot be written is lost."""
 
     def handleError(self, record: logging.LogRecord) -> None:

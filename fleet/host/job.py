@@ -91,8 +91,8 @@ class Job:
         yield HostFinished(alias=self._alias, outcome=finished)
 
     def _work(self) -> Steps[HostOutcome]:
-        if self.left.collected and self._earlier:
-            return (yield from self._finish_collected(self._earlier))
+        if self.left.collected:
+            return (yield from self._finish_collected())
         if self.cancelled() and not self.left.told:
             return self._cancel(Stage.CONNECT)
         probe = yield from self._prepare()
@@ -120,10 +120,20 @@ class Job:
         files = yield from self._collect(job)
         return (yield from self._clean(job, build_outcome(self._expected, files, self._facts, ending)))
 
-    def _finish_collected(self, probe: Probe) -> Steps[HostOutcome]:
+    def _finish_collected(self) -> Steps[HostOutcome]:
         """The outcome of a job whose files are all here; what is left of it on the host is removed."""
-        self._facts, self._started_there = probe.facts, True
+        self._started_there = True
+        probe, trouble = self._earlier, ""
+        if probe is None:
+            # It is damaged: the host can say again what it is, and where its jobs are.
+            try:
+                probe = yield from self._prepare()
+            except HostError as error:
+                trouble = error.message
+        self._facts = probe.facts if probe else None
         outcome = build_outcome(self._expected, self.left.files, self._facts, None)
+        if probe is None:
+            return (yield from self._leave(outcome, f"{self._settings.workdir}/jobs/{outcome.job_id}", trouble))
         return (yield from self._clean(self._name_job(probe), outcome))
 
     def _goes_on(self, job: HostJob, boot_id: str | None) -> Steps[bool]:
@@ -205,10 +215,11 @@ class Job:
             trouble = "" if clean else "the host did not let go of it"
         except HostError as error:
             trouble = error.message
-        if not trouble:
-            return outcome
-        yield HostNotice(alias=self._alias, message=f"{job.directory} was left on the host: {trouble}")
-        return outcome.model_copy(update={"leftover": job.directory})
+        return (yield from self._leave(outcome, job.directory, trouble)) if trouble else outcome
+
+    def _leave(self, outcome: HostOutcome, directory: str, trouble: str) -> Steps[HostOutcome]:
+        yield HostNotice(alias=self._alias, message=f"{directory} was left on the host: {trouble}")
+        return outcome.model_copy(update={"leftover": directory})
 
     def _insist(self, step: Callable[[], Answer], *, timeouts: int = 1) -> Steps[Answer]:
         """Take a step that may be repeated, again when contact is lost in it.

@@ -81,9 +81,13 @@ def name_job(plan: HostPlan, run_id: str, payload_sha256: str, probe: Probe) -> 
 
 
 def reread_probe(raw: bytes) -> Probe | None:
-    """A probe that was kept, without what only its round trip told; None when it is none."""
+    """A probe that was kept, without what only its round trip told; None when it is damaged, or none."""
     nonce = re.search(rb"^@@([0-9a-f]{16}) id$", raw, re.MULTILINE)
-    return read_probe(raw, split_sections(nonce[1].decode(), raw), "", None) if nonce else None
+    sections = split_sections(nonce[1].decode(), raw) if nonce else ()
+    if not sections or sections[-1].name != "end":
+        return None
+    probe = read_probe(raw, sections, "", None)
+    return probe if probe.facts.workdir and min(probe.uid, probe.gid) >= 0 else None
 
 
 def read_probe(raw: bytes, sections: tuple[Section, ...], payload_sha256: str, midway_unix_s: float | None) -> Probe:

@@ -72,7 +72,7 @@ def _open_regular(path: Path, most_bytes: int) -> Iterator[BinaryIO]:
         with os.fdopen(descriptor, "rb") as stream:
             found = os.fstat(descriptor)
             if not stat.S_ISREG(found.st_mode):
-                raise StoreError(f"{path} is no regular file.", "Somebody put something else there: remove it.")
+                raise _refuse_irregular(path)
             if found.st_size > most_bytes:
                 what = f"{path} is larger than {most_bytes >> 20} MiB."
                 raise StoreError(what, "Fleet wrote no such file: remove it.")
@@ -81,6 +81,32 @@ def _open_regular(path: Path, most_bytes: int) -> Iterator[BinaryIO]:
         raise
     except OSError as error:
         raise explain_error(error, path) from error
+
+
+def open_for_appending(path: Path, *, new: bool = False) -> int:
+    """A descriptor of a regular file for reading and for writing at its end; the file is made where there is none.
+
+    Args:
+        new: there must be none.
+
+    Raises:
+        StoreError: it cannot be opened, or is a link, a pipe or whatever else somebody put in its place.
+    """
+    flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | (os.O_EXCL if new else 0)
+    try:
+        descriptor = os.open(path, flags, 0o600)
+    except OSError as error:
+        irregular = error.errno in {errno.ELOOP, errno.EISDIR, errno.ENXIO}
+        raise (_refuse_irregular(path) if irregular else explain_error(error, path)) from error
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise _refuse_irregular(path)
+    return descriptor
+
+
+def _refuse_irregular(path: Path) -> StoreError:
+    """For what lies where a file should."""
+    return StoreError(f"{path} is no regular file.", "Somebody put something else there: remove it.")
 
 
 def write_all(descriptor: int, data: bytes) -> None:

@@ -16,7 +16,14 @@ from fleet.model.event import Event, HostNotice, HostProgress, HostStage
 from fleet.model.left import JobLeft
 from fleet.model.plan import Plan
 from fleet.model.result import HostStatus, RunSummary, Stage
-from fleet.store.files import explain_error, read_lines, read_regular, sync_directory, write_atomic
+from fleet.store.files import (
+    explain_error,
+    open_for_appending,
+    read_lines,
+    read_regular,
+    sync_directory,
+    write_atomic,
+)
 from fleet.store.naming import CANCEL_FILE, EVENTS_FILE, HOSTS_DIRECTORY, PAYLOAD_FILE, PLAN_FILE, name_directories
 from fleet.store.reader import StoredRun, read_run
 from fleet.store.writer import RunWriter, encode_document
@@ -52,7 +59,7 @@ def create_run(root: Path, plan: Plan, payload: bytes) -> RunWriter:
     write_atomic(path / PAYLOAD_FILE, payload)
     try:
         (path / HOSTS_DIRECTORY).mkdir(mode=0o700)
-        events = _open_events(path, os.O_CREAT | os.O_EXCL)
+        events = open_for_appending(path / EVENTS_FILE, new=True)
         fcntl.flock(events, fcntl.LOCK_EX)
         sync_directory(path)
         sync_directory(path.parent)
@@ -71,7 +78,7 @@ def reopen_run(path: Path) -> tuple[RunWriter, StoredRun]:
     try:
         # A controller that was killed while it made the directory had got no further than the plan.
         (path / HOSTS_DIRECTORY).mkdir(mode=0o700, exist_ok=True)
-        events = _open_events(path, os.O_CREAT)
+        events = open_for_appending(path / EVENTS_FILE)
         try:
             fcntl.flock(events, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
@@ -135,7 +142,7 @@ def read_left(run: StoredRun, aliases: Collection[str]) -> dict[str, JobLeft]:
             seen |= {event.alias} if event.stage in _SEEN else set()
     names = name_directories(host.alias for host in run.plan.hosts)
     files = {alias: _read_kept(run.path / HOSTS_DIRECTORY / names[alias]) for alias in aliases}
-    return {alias: JobLeft(alias in told or "probe" in kept, alias in seen, kept) for alias, kept in files.items()}
+    return {alias: JobLeft(alias in told or bool(kept), alias in seen, kept) for alias, kept in files.items()}
 
 
 def read_events(path: Path) -> Iterator[Event]:
@@ -162,10 +169,6 @@ def _read_kept(directory: Path) -> dict[str, bytes]:
         with contextlib.suppress(FileNotFoundError, StoreError):
             files[name] = read_regular(directory / name, _MOST_FILE_BYTES)
     return files
-
-
-def _open_events(path: Path, how: int) -> int:
-    return os.open(path / EVENTS_FILE, os.O_RDWR | os.O_APPEND | os.O_NOFOLLOW | how, 0o600)
 
 
 def _end_last_line(events: int) -> None:

@@ -10,12 +10,13 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
+from typing import TextIO
 
 from fleet.errors import StoreError
 from fleet.model.event import Event, HostFinished
 from fleet.model.plan import Plan
 from fleet.model.result import CellStatus, HostOutcome, RunSummary
-from fleet.store.files import explain_error, sync_directory, write_all, write_atomic
+from fleet.store.files import explain_error, open_for_appending, sync_directory, write_all, write_atomic
 from fleet.store.naming import (
     CANCEL_FILE,
     EVENTS_FILE,
@@ -53,10 +54,14 @@ class RunWriter:
         self._cells_ok = sum(_count_ok(outcome) for outcome in outcomes.values())
         self._events = events
 
-    @property
-    def log_path(self) -> Path:
-        """Where the debug log of this run belongs."""
-        return self.path / LOG_FILE
+    def open_log(self) -> TextIO:
+        """The debug log of this run, for adding to.
+
+        Raises:
+            StoreError: it cannot be opened, or is no regular file.
+        """
+        descriptor = open_for_appending(self.path / LOG_FILE)
+        return os.fdopen(descriptor, "a", encoding="utf-8", errors="backslashreplace")
 
     @property
     def cancel_asked(self) -> bool:

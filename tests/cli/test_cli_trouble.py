@@ -19,7 +19,7 @@ from fleet.errors import StoreError
 from fleet.model.event import HostFinished, HostStage
 from fleet.model.result import Stage
 from fleet.store.rundir import Store
-from tests.conftest import ROOT
+from tests.conftest import ROOT, RunFleet
 from tests.run_builder import Ending, make_cells, make_outcome, make_plan
 from tests.waiting import wait_for
 
@@ -131,6 +131,16 @@ def test_who_leaves_at_once_hears_what_goes_on(start_run: Start, workspace: Path
     assert f"fleet resume {job.name.rpartition('-')[0]}" in err
     assert "Traceback" not in err
     wait_for((job / "exit.json").exists)
+
+
+def test_a_run_whose_log_is_a_pipe_is_not_waited_for(workspace: Path, run_fleet: RunFleet) -> None:
+    with Store(workspace / "reports").create(PLAN) as writer:
+        os.mkfifo(writer.path / "fleet.log")
+    done = run_fleet("cancel", PLAN.run_id, timeout_s=30)
+
+    assert done.returncode == 2
+    assert "fleet.log is no regular file.\n       Somebody put something else there: remove it." in done.stderr
+    assert "Traceback" not in done.stderr
 
 
 def test_outcomes_are_known_though_they_cannot_be_written(tmp_path: Path) -> None:

@@ -91,6 +91,24 @@ def test_a_log_of_any_size_is_read_line_by_line(tmp_path: Path) -> None:
     assert peak < 50_000_000
 
 
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("name", ["fleet.log", "events.jsonl"])
+@pytest.mark.parametrize("kind", ["pipe", "link", "directory"])
+def test_what_is_no_file_is_neither_waited_for_nor_written_to(kind: str, name: str, tmp_path: Path) -> None:
+    path = leave_run(tmp_path)
+    (path / name).unlink(missing_ok=True)
+    if kind == "pipe":
+        os.mkfifo(path / name)
+    elif kind == "link":
+        (path / name).symlink_to(tmp_path / "elsewhere")
+    else:
+        (path / name).mkdir()
+    with pytest.raises(StoreError, match=f"{name} is no regular file") as caught, reopen_run(path)[0] as writer:
+        writer.open_log()
+    assert "remove it" in caught.value.hint
+    assert not (tmp_path / "elsewhere").exists()
+
+
 def test_small_files_take_little_memory(tmp_path: Path) -> None:
     path = leave_run(tmp_path)
     tracemalloc.start()

@@ -181,6 +181,16 @@ def test_the_script_lists_no_processes_of_a_machine_that_is_not_busy(ground: Pat
 
 
 @pytest.mark.needs("root", "unshare", "setpriv", "flock")
+@pytest.mark.usefixtures("worker")
+@pytest.mark.parametrize("shell", SHELLS)
+def test_a_machine_of_little_load_is_not_watched_for_a_second(ground: Path, shell: str) -> None:
+    found = run_script(Machine(ground / "tmp", shell=shell), CPU, "100000")
+
+    assert found.words("cpu") == ("0", "0")
+    assert found.sections.keys() == {"neighbours", "cpu"}
+
+
+@pytest.mark.needs("root", "unshare", "setpriv", "flock")
 def test_a_gpu_tool_that_hangs_costs_its_own_limit(ground: Path, smi: SmiProgram) -> None:
     (smi.directory / "nvidia-smi").write_text("#!/bin/sh\nexec sleep 3600\n")
     found = run_script(Machine(ground / "tmp", path=smi.path), GPU, "101")

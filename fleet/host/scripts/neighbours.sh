@@ -1,4 +1,5 @@
-# Who else uses the machine: another fleet, the GPUs, the processors. Takes a second, in which it does nothing itself.
+# Who else uses the machine: another fleet, the GPUs, the processors. Where these may be busy it takes a second, in which
+# it does nothing itself.
 # $1 nonce  $2 `lock`: whether the machine is being measured, and no more; `cpu`, `gpu`: what a job on these needs too
 # $3 from how many per cent of the processors on it says whose processes they are busy with
 # Prints sections: a line "@@<nonce> <name> [<words>]", then what was found.
@@ -34,15 +35,24 @@ list_processes() {
 add_up() { busy=$(($2 + $3 + $4 + $7 + $8)) all=$(($2 + $3 + $4 + $5 + $6 + $7 + $8 + $9)); }
 look() { read -r line </proc/stat; add_up $line; }
 
-before=$(list_processes)
-look
-busy_before=$busy all_before=$all
-sleep 1
-look
-busy=$((busy - busy_before)) all=$((all - all_before))
+# proc(5): the load of the last minute, with two decimals, and as the fourth word how many run now, we among them.
+seems_idle() {
+  IFS=' ./' read -r load hundredths _ _ _ _ running _ </proc/loadavg
+  enough=$((least * $(grep -c '^cpu[0-9]' /proc/stat)))
+  [ $((load * 100 + 1$hundredths - 100)) -lt "$enough" ] && [ $(((running - 1) * 100)) -lt "$enough" ]
+}
+
+busy=0 all=0 before='' changed=''
+if ! seems_idle; then
+  before=$(list_processes)
+  look
+  busy_before=$busy all_before=$all
+  sleep 1
+  look
+  busy=$((busy - busy_before)) all=$((all - all_before))
+fi
 section cpu "$busy" "$all"
-changed=
-if [ $((busy * 100)) -ge $((all * least)) ]; then
+if [ -n "$before" ] && [ $((busy * 100)) -ge $((all * least)) ]; then
   # Whoever did nothing has the same line twice.
   changed=$(printf '%s\n' "$before" "$(list_processes)" | sort | uniq -u | head -c 32768)
   printf '%s\n' "$changed"

@@ -167,15 +167,16 @@ class Fanout(Generic[Event]):
             line.changed.notify()
 
     def _take(self, line: _Line[Event]) -> Steps[Event] | None:
-        """The job whose pause ends first, when it has ended; None when all jobs have."""
+        """A job that may begin, or the one whose pause ends first, when it has ended; None when all jobs have."""
         with self._lock:
             while self._left:
-                due = line.jobs[0][0] - time.monotonic() if line.jobs else None
-                if due is not None and due <= 0:
-                    return heapq.heappop(line.jobs)[2]
+                # First, so that a host that is tried again holds up no other.
                 if line is self._connecting and self._fresh and self._may_begin():
                     self._begun += 1
                     return self._fresh.popleft()
+                due = line.jobs[0][0] - time.monotonic() if line.jobs else None
+                if due is not None and due <= 0:
+                    return heapq.heappop(line.jobs)[2]
                 line.changed.wait(due)
             return None
 

@@ -117,6 +117,18 @@ def test_a_job_that_connects_again_is_one_of_those_that_connect() -> None:
     assert connecting.most == 3
 
 
+def test_who_connects_again_lets_those_who_never_did_go_first() -> None:
+    def fail() -> Job:
+        yield Pause(0.0, connecting=True)
+        yield "again"
+
+    def work(name: str) -> Job:
+        time.sleep(0.02)
+        yield name
+
+    assert list(Fanout([fail(), work("a"), work("b")], forks=1).run()) == ["a", "b", "again"]
+
+
 def test_events_arrive_as_they_happen() -> None:
     told = threading.Event()
 

@@ -31,6 +31,10 @@ class Patience:
     overdue_s: float = 120.0
     """Beyond the job's own deadline, which the host should have kept."""
 
+    def now(self, *, cancelled: bool) -> float:
+        """For a host that does not answer."""
+        return self.cancel_s if cancelled else self.contact_s
+
 
 @dataclass
 class Follower:
@@ -130,7 +134,7 @@ class Follower:
             yield HostNotice(
                 alias=self.task.plan.alias, message=f"contact lost, the job goes on there: {error.message}"
             )
-        patience = self.patience.cancel_s if self.cancelled() else self.patience.contact_s
+        patience = self.patience.now(cancelled=self.cancelled())
         if now - self._silent_since >= patience:
             raise self._give_up(error.reason, f"the host has not answered for {patience:.0f} s: {error.message}")
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import queue
 import sys
 import threading
+import time
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -20,15 +22,13 @@ from fleet.host.preflight import check_runtime, check_tools, check_workdir, find
 from fleet.host.probe import Probe, choose_python, name_job, probe_host, reread_probe
 from fleet.host.results import Expectation, lose_cells
 from fleet.host.steps import Task, clean_job, collect_job, poll_job, start_job
+from fleet.host.trouble import ATTEMPTS, may_pass, wait_before
 from fleet.model.event import Event, HostFinished, HostNotice, HostStage
 from fleet.model.facts import HostFacts
 from fleet.model.left import JobLeft
 from fleet.model.result import HostOutcome, HostStatus, Stage
 from fleet.runtime.base import HostJob
 from fleet.transport.base import Transport
-
-ATTEMPTS = 3
-"""How often a step that may safely be repeated is taken when contact is lost in it."""
 
 CANCEL_LOOK_S = 0.2
 """How soon a step that is left alone notices that nobody wants its answer any more."""
@@ -151,7 +151,7 @@ class Job:
         """Whether the job was started for certain: when cancelled in mid-start, that is left to whoever follows it."""
         try:
             yield from self._insist(lambda: start_job(self._shell, self.task, self._settings, job, push=push))
-        except ContactLost as error:
+        except (ContactLost, Unreachable) as error:
             if self.cancelled():
                 return False
             message = f"whether the job was started is not known: {error.message}"
@@ -222,20 +222,29 @@ class Job:
         return outcome.model_copy(update={"leftover": directory})
 
     def _insist(self, step: Callable[[], Answer], *, timeouts: int = 1) -> Steps[Answer]:
-        """Take a step that may be repeated, again when contact is lost in it.
+        """Take a step that may be repeated, again where that may help.
 
-        A host that hung does so again and holds a worker all the while: that is tried again `timeouts` times.
+        Before a job was started there, a few times; then for as long as its results may still be reached. A host that
+        hung in a command does so again and holds a worker all the while: that is tried again `timeouts` times.
         """
-        for attempt in range(1, ATTEMPTS):
+        lost_at = None
+        for attempt in itertools.count(1):
             try:
                 return step()
-            except ContactLost as error:
-                timeouts -= error.reason == "timeout"
-                if timeouts < 0 or (self.cancelled() and not self._started_there):
+            except HostError as error:
+                lost_at = lost_at or time.monotonic()
+                timeouts -= isinstance(error, ContactLost) and error.reason == "timeout"
+                if timeouts < 0 or not may_pass(error) or self._has_tried_enough(attempt, lost_at):
                     raise
-                yield HostNotice(alias=self._alias, message=f"trying again: {error.message}")
-                yield Pause(2.0**attempt, connecting=not self._started_there)
-        return step()
+                if attempt == 1:
+                    yield HostNotice(alias=self._alias, message=f"trying again: {error.message}")
+            yield wait_before(attempt, connecting=not self._started_there)
+        raise AssertionError
+
+    def _has_tried_enough(self, attempt: int, lost_at: float) -> bool:
+        if not self._started_there:
+            return attempt == ATTEMPTS or self.cancelled()
+        return time.monotonic() - lost_at >= self.patience.now(cancelled=self.cancelled())
 
     def _interrupt(self, step: Callable[[], Answer]) -> Answer:
         """Take a step in a thread of its own, and leave it to itself when the run is cancelled: it may hang for long.

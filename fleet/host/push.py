@@ -31,6 +31,7 @@ from fleet.host.push_steps import (
     look_at_images,
     send_part,
 )
+from fleet.host.trouble import ATTEMPTS, may_pass, wait_before
 from fleet.model.inventory import Host
 from fleet.model.push import PushEvent, PushFinished, PushNotice, PushOutcome, PushStage, PushStep
 from fleet.model.result import HostStatus, Stage
@@ -41,11 +42,6 @@ PART_BYTES = 256 << 20
 
 MOST_TRIES = 8
 """To send, without a byte gained: about two minutes."""
-
-ATTEMPTS = 3
-"""How often any other step is taken when contact is lost in it."""
-
-LONGEST_PAUSE_S = 30.0
 
 Answer = TypeVar("Answer")
 Steps = Generator[PushEvent | Pause, None, Answer]
@@ -164,13 +160,13 @@ class Push:
                 yield self._enter("sending", stream.size, offset)
             try:
                 now = self._send_part(stream, staging, offset)
-            except ContactLost as error:
+            except HostError as error:
                 # How much has arrived is asked first: another part of it may be on its way.
                 offset, tries = UNKNOWN, tries + 1
-                if tries == MOST_TRIES:
+                if tries == MOST_TRIES or not may_pass(error):
                     raise
                 yield PushNotice(alias=self._alias, message=f"trying again: {error.message}")
-                yield Pause(min(2.0**tries, LONGEST_PAUSE_S), connecting=True)
+                yield wait_before(tries, connecting=True)
                 continue
             if now > reached:
                 reached, tries = now, 0
@@ -191,27 +187,29 @@ class Push:
             wait_s = LOCK_WAIT_S if attempt == 1 else find_disk_limit(stream.unpacked_bytes)
             try:
                 return load_images(self._shell, staging, stream, self._images, wait_s, keep=self.keep)
-            except ContactLost as error:
+            except HostError as error:
                 yield from self._recover(error, attempt)
         return load_images(
             self._shell, staging, stream, self._images, find_disk_limit(stream.unpacked_bytes), keep=self.keep
         )
 
     def _insist(self, step: Callable[[], Answer]) -> Steps[Answer]:
-        """Take a step that changes nothing, again when contact is lost in it."""
+        """Take a step that changes nothing, again where that may help."""
         for attempt in range(1, ATTEMPTS):
             try:
                 return step()
-            except ContactLost as error:
+            except HostError as error:
                 yield from self._recover(error, attempt)
         return step()
 
-    def _recover(self, error: ContactLost, attempt: int) -> Steps[None]:
-        if error.reason == "timeout":
+    def _recover(self, error: HostError, attempt: int) -> Steps[None]:
+        hung = isinstance(error, ContactLost) and error.reason == "timeout"
+        if hung or not may_pass(error):
             # A host that hung does so again, and holds a worker all the while.
             raise error
-        yield PushNotice(alias=self._alias, message=f"trying again: {error.message}")
-        yield Pause(2.0**attempt, connecting=True)
+        if attempt == 1:
+            yield PushNotice(alias=self._alias, message=f"trying again: {error.message}")
+        yield wait_before(attempt, connecting=True)
 
     def _note_sent(self, count: int) -> None:
         self._sent += count

@@ -23,6 +23,7 @@ from fleet.transport.faults import Place, bad_host_key
 from fleet.transport.handshake import Dropped, explain_handshake
 from fleet.transport.keys import Offer
 from fleet.transport.known_hosts import HostKeys, find_host_keys, fingerprint_of
+from fleet.transport.logins import LOGINS
 from fleet.transport.proxy_command import open_proxy
 from fleet.transport.sockets import SshSocket, open_socket
 from fleet.transport.ssh_config import Endpoint
@@ -146,11 +147,15 @@ class Link:
         self._connections, self._sockets, self._offers = [], [], []
 
     def extend(self, place: Place, endpoint: Endpoint, check: CheckKey, deadline: Deadline) -> None:
-        """Connect one hop further, trying again while a busy sshd drops us.
+        """Connect one hop further, when there is room at its server, and again while a busy sshd drops us.
 
         Raises:
             Unreachable, AuthFailed, or what `check` raises.
         """
+        with LOGINS.enter(endpoint.server, place, deadline):
+            self._knock(place, endpoint, check, deadline)
+
+    def _knock(self, place: Place, endpoint: Endpoint, check: CheckKey, deadline: Deadline) -> None:
         deadline = deadline.within(endpoint.connect_timeout_s or CONNECT_LIMIT_S)
         offers = KeyOffers(place, endpoint, deadline)
         self._offers.append(offers)

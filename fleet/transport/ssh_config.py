@@ -61,6 +61,11 @@ class Endpoint:
     warnings: tuple[str, ...] = ()
     """What ssh_config says and we do not do."""
 
+    @property
+    def server(self) -> str:
+        """Whom a connection to it knocks at: itself, or whatever its ProxyCommand leads through for its like."""
+        return self.proxy_command.replace(self.host, "%h") if self.proxy_command else f"{self.host}:{self.port}"
+
 
 @dataclass(frozen=True)
 class _Question:

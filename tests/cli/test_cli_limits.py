@@ -40,7 +40,7 @@ def local(workspace: Path, python: str = sys.executable) -> str:
 
 
 CLOSED = "ansible_host: 127.0.0.1, ansible_port: 1, ansible_user: nobody, fleet_devices: cpu"
-SLOW = CLOSED + ", ansible_ssh_common_args: \"-o ProxyCommand='sleep 1'\""
+SLOW = CLOSED + ", ansible_ssh_common_args: \"-o ProxyCommand='sleep 1' -o ConnectTimeout=3\""
 
 
 def test_no_more_hosts_are_begun_when_too_many_have_failed(workspace: Path, suite: Path, run_fleet: RunFleet) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from fleet.errors import AuthFailed, HostError, HostKeyChanged, Unreachable
 from fleet.host.follow import Follower, GivenUp, Patience
 from fleet.host.framing import Shell
 from fleet.host.pause import Pause
@@ -164,7 +165,45 @@ def test_a_probe_whose_answer_is_lost_is_taken_three_times(watch: Watch, host: U
     outcome = watched.run()
 
     assert (outcome.status, outcome.stage, outcome.reason) == (HostStatus.UNREACHABLE, Stage.PROBE, "reset")
-    assert (host.calls, len(watched.notices)) == (3, 2)
+    assert (host.calls, watched.notices) == (3, ["trying again: the connection was reset"])
+
+
+@pytest.mark.parametrize(
+    ("error", "tries"),
+    [
+        (Unreachable("here", "connect", "refused", "port 22 refused"), 3),
+        (Unreachable("here", "connect", "timeout", "did not answer"), 3),
+        (Unreachable("here", "connect", "ssh_config", "says nonsense"), 1),
+        (AuthFailed("here", "connect", "key_refused", "no key was taken"), 1),
+        (HostKeyChanged("here", "connect", "changed", "another key"), 1),
+    ],
+    ids=lambda value: getattr(value, "reason", None),
+)
+def test_only_what_may_pass_is_tried_again(watch: Watch, host: Unreliable, error: HostError, tries: int) -> None:
+    watched = watch("")
+    host.refuses = [error] * 9
+
+    outcome = watched.run()
+
+    assert (outcome.status, outcome.reason) == (error.status, error.reason)
+    assert len(host.refuses) == 9 - tries
+    assert len(watched.notices) == (tries > 1)
+
+
+def test_results_are_waited_for_as_long_as_the_job_was(watch: Watch, host: Unreliable) -> None:
+    """A network that is cut between the last poll and the end of the collecting."""
+    watched = watch(BEGIN + "exit 3\n", patience=Patience(poll_min_s=0.1, poll_max_s=0.1, contact_s=60))
+
+    def come_back() -> None:
+        if len(asked) == 5:
+            host.lose_no_more("collect")
+
+    asked = host.lose("collect", "reset", then=come_back)
+
+    outcome = watched.run()
+
+    assert (outcome.reason, len(asked)) == ("payload_failed", 5)
+    assert watched.notices == ["trying again: the answer did not come"]
 
 
 def test_a_cancel_leaves_a_probe_that_hangs(ground: Path) -> None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from fleet.errors import ContactLost
+from fleet.errors import ContactLost, HostError
 from fleet.fanout import Fanout
 from fleet.host.exclusion import Exclusion
 from fleet.host.follow import Patience
@@ -111,17 +111,22 @@ class Unreliable:
         self._transport = transport
         self.warnings, self.route = transport.warnings, transport.route
         self.silent = self.rebooted = False
+        self.refuses: list[HostError] = []
+        """What the next calls raise instead of reaching the host."""
         self.calls = 0
         self.lose_after: set[int] = set()
         """Numbers of calls that reach the host and whose answer is lost."""
-        self._lost: dict[str, tuple[str, list[str], Callable[[], None] | None]] = {}
+        self._lost: dict[str, tuple[str, list[str], Callable[[], object] | None]] = {}
         self._after: dict[str, Callable[[], object]] = {}
 
-    def lose(self, script: str, reason: str, then: Callable[[], None] | None = None) -> list[str]:
+    def lose(self, script: str, reason: str, then: Callable[[], object] | None = None) -> list[str]:
         """Lose every answer of this script, for this reason, after `then`; grows by one for each."""
         asked: list[str] = []
         self._lost[read_script(script)] = (reason, asked, then)
         return asked
+
+    def lose_no_more(self, script: str) -> None:
+        del self._lost[read_script(script)]
 
     def do_after(self, script: str, what: Callable[[], object]) -> None:
         """Do this when the script has ended the next time."""
@@ -132,6 +137,8 @@ class Unreliable:
     ) -> Completed:
         if self.silent:
             raise ContactLost("here", "run", "timeout", "nothing came for 5 s")
+        if self.refuses:
+            raise self.refuses.pop(0)
         self.calls += 1
         done = self._transport.run(argv, stdin=stdin, timeout_s=timeout_s, limit_bytes=limit_bytes)
         if what := self._after.pop(argv[2], None):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -189,6 +190,15 @@ class TestJumps:
             transport.run(["sleep", "9"], timeout_s=0.5)
         assert transport.run(["true"], timeout_s=10).exit_status == 0
 
+    def test_many_hosts_behind_one(
+        self, sshd: Sshd, start_sshd: StartSshd, open_ssh: OpenTransport, write_config: Callable[..., Path]
+    ) -> None:
+        gate = start_sshd("MaxStartups 10:100:11", host="127.1.0.1")
+        transports = [open_ssh(self.config(write_config, gate, sshd)) for _ in range(32)]
+        with ThreadPoolExecutor(32) as pool:
+            assert set(pool.map(lambda t: t.run(["true"], timeout_s=60).exit_status, transports)) == {0}
+        assert b"MaxStartups" not in (gate.folder / f"log-{gate.port}").read_bytes()
+
     def test_unknown_jump_host(
         self, sshd: Sshd, jump: Sshd, open_ssh: OpenTransport, write_config: Callable[..., Path]
     ) -> None:
@@ -255,6 +265,12 @@ class TestJumps:
         connection = self.config(write_config, jump, sshd, *wrong, "  User nobody-there", "Host *")
         with pytest.raises(AuthFailed, match="jump host"):
             open_ssh(connection).run(["true"], timeout_s=10)
+
+
+def test_hosts_behind_one_proxy_are_told_by_its_command(write_config: Callable[..., Path]) -> None:
+    ends = [resolve(write_config("ProxyCommand ssh -W %h:%p gate"), name) for name in ("10.1.2.3", "10.1.2.4")]
+    assert {end.server for end in ends} == {"ssh -W %h:22 gate"}
+    assert resolve(write_config("Port 2201"), "10.1.2.3").server == "10.1.2.3:2201"
 
 
 class TestProxyCommand:

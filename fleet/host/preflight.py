@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from fleet.errors import PreflightFailed
 from fleet.host.diagnosis import diagnose_engine
 from fleet.host.framing import read_count
@@ -11,6 +13,9 @@ from fleet.model.result import Stage
 
 MIN_FREE_BYTES = 64 << 20
 """Spec, payload, log (at most 10 MB twice) and a document of some 10 kB a cell."""
+
+MIN_FREE_INODES = 64
+_MAKE_ROOM = "Remove files there, or set fleet_workdir to a directory on another file system."
 
 
 def check_runtime(alias: str, settings: Settings, probe: Probe) -> None:
@@ -86,21 +91,27 @@ def check_workdir(alias: str, settings: Settings, probe: Probe) -> None:
         "occupied": f"the work directory {path} holds what is not fleet's: {detail}",
         "silent": f"the file system of the work directory {path} does not answer",
     }
-    if problem != "none":
+    full = re.search(r"No space left on device|Disk quota exceeded", detail)
+    if problem != "none" and not full:
         reason = "workdir_" + ("not_writable" if problem == "cannot_create" else problem)
         hint = f"Set fleet_workdir to a directory for fleet alone, e.g. {path.rstrip('/')}/fleet: it is made there."
         if problem not in {"shared", "occupied"}:
             hint = f"Give {user} a directory of its own, or set fleet_workdir to one."
         raise _fail(alias, reason, sentences.get(problem, f"nothing is known of the work directory {path}"), hint)
+    _check_room(alias, path, probe)
+    if full:
+        raise _fail(alias, "disk_full", f"nothing can be written to {path}: {full[0]}", _MAKE_ROOM)
+
+
+def _check_room(alias: str, path: str, probe: Probe) -> None:
     free = probe.facts.workdir_free_bytes
     if free is not None and free < MIN_FREE_BYTES:
         raise disk_full(alias, path, free)
     total, _, inodes = (read_count(word) for word in [*probe.findings.text("inodes").split(), "", "", "", ""][1:4])
     # File systems that have no fixed number of them say 0 of 0.
-    if total and inodes is not None and inodes < 64:
-        raise _fail(
-            alias, "disk_full", f"only {inodes} inodes are free in {path}", "Remove files there, or set fleet_workdir."
-        )
+    if total and inodes is not None and inodes < MIN_FREE_INODES:
+        said = f"only {inodes} inodes are free in {path}; a job needs {MIN_FREE_INODES}"
+        raise _fail(alias, "disk_full", said, _MAKE_ROOM)
 
 
 def disk_full(alias: str, path: str, free_bytes: int, stage: Stage = Stage.PROBE) -> PreflightFailed:
@@ -110,7 +121,7 @@ def disk_full(alias: str, path: str, free_bytes: int, stage: Stage = Stage.PROBE
         stage,
         "disk_full",
         f"only {free_bytes / (1 << 20):.1f} MiB are free in {path}; a job needs {MIN_FREE_BYTES >> 20} MiB",
-        "Free some space there, or set fleet_workdir to a directory on another file system.",
+        _MAKE_ROOM,
     )
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -37,18 +38,36 @@ cells:
 """
 
 
-class FleetRun:
-    """One `fleet run` that is going on in `workspace`, with an empty home and nothing of the caller's environment."""
+FLEET = (sys.executable, "-m", "fleet")
 
-    def __init__(self, workspace: Path, inventory: Path, suite: Path, *options: str) -> None:
+
+class FleetRun:
+    """One `fleet run` that is going on in `workspace`, with an empty home and nothing of the caller's environment.
+
+    Args:
+        environment: on top of that.
+        command: what starts fleet.
+    """
+
+    def __init__(
+        self,
+        workspace: Path,
+        inventory: Path,
+        suite: Path,
+        *options: str,
+        environment: Mapping[str, str] | None = None,
+        command: Sequence[str] = FLEET,
+    ) -> None:
         self.workspace = workspace
+        self.peak_bytes = 0
+        """The most memory it was seen to take."""
         home = workspace / "home"
         home.mkdir(exist_ok=True)
-        argv = [sys.executable, "-m", "fleet", "run", "-i", str(inventory), "--suite", str(suite), *options]
+        plain = {"PATH": os.environ["PATH"], "HOME": str(home), "PYTHONPATH": str(ROOT), "LC_ALL": "C"}
         self.process = subprocess.Popen(
-            argv,
+            [*command, "run", "-i", str(inventory), "--suite", str(suite), *options],
             cwd=workspace,
-            env={"PATH": os.environ["PATH"], "HOME": str(home), "PYTHONPATH": str(ROOT), "LC_ALL": "C"},
+            env={**plain, **(environment or {})},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -64,8 +83,26 @@ class FleetRun:
 
     def wait(self, timeout_s: float = 240) -> tuple[int, str, str]:
         """Exit code, stdout, stderr."""
-        out, err = self.process.communicate(timeout=timeout_s)
-        return self.process.returncode, out, err
+        end = time.monotonic() + timeout_s
+        while True:
+            self._look_at_memory()
+            try:
+                out, err = self.process.communicate(timeout=0.5)
+            except subprocess.TimeoutExpired:
+                assert time.monotonic() < end, f"it did not end within {timeout_s:g} s"
+                continue
+            return self.process.returncode, out, err
+
+    def kill(self) -> None:
+        """End it if it still goes on."""
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.communicate()
+
+    def _look_at_memory(self) -> None:
+        status = Path(f"/proc/{self.process.pid}/status").read_text()
+        if peak := re.search(r"VmHWM:\s+(\d+) kB", status):
+            self.peak_bytes = max(self.peak_bytes, int(peak[1]) << 10)
 
     def load(self) -> StoredRun:
         """The run as it is stored, complete or not."""
@@ -105,6 +142,4 @@ def start_run(workspace: Path) -> Iterator[StartRun]:
 
     yield start
     for run in runs:
-        if run.process.poll() is None:
-            run.process.kill()
-        run.process.communicate()
+        run.kill()

@@ -3,37 +3,14 @@ says what to do, and none costs a good host anything."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
-from pathlib import Path
+from collections.abc import Iterator
 
 import pytest
 
-from fleet.model.result import HostOutcome
-from tests.faults.conftest import TINY, FleetRun
-from tests.lab.hosts import HostOptions, LabHost, make_key
-from tests.lab.inventory import write_inventory, write_known_hosts
+from tests.faults.cases import Case, Finished, check_case, check_nothing_is_left, check_run, run_cases
 from tests.lab.lab import Lab
 
 pytestmark = pytest.mark.needs("ssh", "docker")
-
-
-@dataclass(frozen=True)
-class Case:
-    """One host."""
-
-    status: str
-    reason: str | None = None
-    says: str = ""
-    """Words that must be in what happened or what to do."""
-    how: HostOptions = field(default_factory=HostOptions)
-    """How the machine is broken."""
-    variables: Mapping[str, object] = field(default_factory=dict)
-    """How the inventory is wrong; `{here}` stands for the run's directory."""
-    cell: str = "ok"
-    """How its one cell ends, where the host is ok."""
-
 
 CASES = {
     "good": Case("ok"),
@@ -45,6 +22,7 @@ CASES = {
         "auth_failed", says="no_such_key", variables={"ansible_ssh_private_key_file": "{here}/no_such_key"}
     ),
     "passphrase": Case("auth_failed", says="passphrase", variables={"ansible_ssh_private_key_file": "{here}/locked"}),
+    "open_key": Case("auth_failed", "key_mode", "chmod 600", variables={"ansible_ssh_private_key_file": "{here}/open"}),
     "wrong_user": Case("auth_failed", says="stranger", variables={"ansible_user": "stranger"}),
     "unknown_host_key": Case("host_key_unknown", says="fleet hosts trust"),
     "changed_host_key": Case("host_key_changed", says="ssh-keygen -R"),
@@ -89,84 +67,27 @@ CASES = {
 }
 
 
-@dataclass(frozen=True)
-class Finished:
-    """What came of the one run."""
-
-    code: int
-    out: str
-    err: str
-    outcomes: Mapping[str, HostOutcome]
-    """By the name of the case."""
-    hosts: Mapping[str, LabHost]
-
-
 @pytest.fixture(scope="module")
 def finished(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Finished]:
-    here = tmp_path_factory.mktemp("broken")
-    whole = [name for name, case in CASES.items() if not case.how]
-    hosts = dict(zip(whole, lab.add_hosts(len(whole)), strict=True))
-    hosts |= {name: lab.add_hosts(1, **case.how)[0] for name, case in CASES.items() if case.how}
-    make_key(here / "locked", "locked", passphrase="secret")
-    overrides = {
-        hosts[name].alias: {key: _fill(value, here) for key, value in case.variables.items()}
-        for name, case in CASES.items()
-    }
-    inventory = write_inventory(
-        here / "lab.yaml", list(hosts.values()), known_hosts=_write_keys(here, hosts), overrides=overrides
-    )
-    suite = here / "suite.yaml"
-    suite.write_text(TINY.replace("on: [cpu]", "on: [cpu, gpu]"))
-    run = FleetRun(here, inventory, suite)
-    code, out, err = run.wait()
-    outcomes = run.load().outcomes
-    yield Finished(code, out, err, {name: outcomes[host.alias] for name, host in hosts.items()}, hosts)
-    lab.remove_hosts(list(hosts.values()))
-
-
-def _fill(value: object, here: Path) -> object:
-    return value.format(here=here) if isinstance(value, str) else value
-
-
-def _write_keys(here: Path, hosts: Mapping[str, LabHost]) -> Path:
-    known = [host for name, host in hosts.items() if name != "unknown_host_key"]
-    keys = write_known_hosts(here / "known_hosts", known)
-    another = make_key(here / "another", "")
-    keys.write_text(keys.read_text().replace(hosts["changed_host_key"].host_key, another))
-    return keys
+    with run_cases(lab, tmp_path_factory.mktemp("broken"), CASES) as finished:
+        yield finished
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_a_host_ends_with_its_status_and_a_sentence(name: str, finished: Finished) -> None:
-    case, outcome = CASES[name], finished.outcomes[name]
-
-    said = f"{outcome.message} → {outcome.hint}"
-    assert outcome.status == case.status, said
-    assert case.reason is None or outcome.reason == case.reason, said
-    assert case.says in said
-    if case.status != "ok":
-        assert outcome.message
-        assert outcome.hint
-        assert outcome.reason
-    else:
-        assert [cell.status for cell in outcome.cells] == [case.cell]
+    check_case(CASES[name], finished.outcomes[name])
 
 
 def test_the_run_says_so_and_counts_everybody(finished: Finished) -> None:
-    good = [case for case in CASES.values() if case.status == "ok"]
-    measured = sum(case.cell == "ok" for case in good)
-
-    assert finished.code == 3
-    assert f"{len(good)}/{len(CASES)} hosts, {measured}/{len(CASES)} cells" in finished.out
-    for name, host in finished.hosts.items():
-        line = re.search(rf"^✖ {host.alias}  (.*)", finished.out, re.MULTILINE)
-        assert (line is None) == (CASES[name].status == "ok"), name
-        assert line is None or line[1].startswith(CASES[name].status.replace("_", " ")), name
-    assert "Traceback" not in finished.out + finished.err
+    check_run(CASES, finished)
 
 
 def test_nothing_is_left_on_the_hosts(finished: Finished) -> None:
-    for name, host in finished.hosts.items():
-        assert host.list_jobs() == [], name
-        left = [path.name for path in host.workdir.iterdir()]
-        assert all(file.startswith("payload-") or file == "lost+found" for file in left), (name, left)
+    check_nothing_is_left(finished)
+
+
+def test_who_shows_another_key_is_sent_nothing(finished: Finished) -> None:
+    for name in ("unknown_host_key", "changed_host_key"):
+        log = finished.hosts[name].read_log()
+        assert "Connection from" in log
+        assert "publickey" not in log and "user bench" not in log, log

@@ -99,6 +99,19 @@ CASES = {
         "disk_full", ("only 1.0 MiB are free", "needs 64 MiB"), {"disk": ("", "tmpfs 10240 9216 1024 90% /w\n")}
     ),
     "no_inodes": Case("disk_full", ("only 3 inodes are free",), {"inodes": ("", "/dev/vda 1000 997 3 99% /w\n")}),
+    "full_quota": Case(
+        "disk_full",
+        ("nothing can be written to /w: Disk quota exceeded",),
+        {"workdir": ("not_writable", "/w\nfleet: 31: cannot create /w/.fleet-9: Disk quota exceeded\n")},
+    ),
+    "inodes_used_up_before": Case(
+        "disk_full",
+        ("only 0 inodes are free",),
+        {
+            "workdir": ("cannot_create", "/w\nmkdir: cannot create directory '/w': No space left on device\n"),
+            "inodes": ("", "/dev/vda 9 9 0 100% /\n"),
+        },
+    ),
     "inodes_used_up": Case("disk_full", ("only 0 inodes are free",), {"inodes": ("", "/dev/vda 9 9 0 100% /w\n")}),
 }
 

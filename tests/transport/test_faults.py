@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import signal
 import socket
@@ -10,7 +9,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -21,6 +20,7 @@ from fleet.model.inventory import Connection
 from fleet.transport.deadline import Deadline
 from fleet.transport.faults import Place
 from fleet.transport.sockets import open_socket
+from tests.servers import blackhole, listening
 from tests.transport.conftest import OpenTransport, Sshd, free_port
 
 pytestmark = pytest.mark.needs("ssh", "root")
@@ -44,46 +44,6 @@ def fail(open_ssh: OpenTransport, connection: Connection, timeout_s: float) -> H
 
 def at(port: int, host: str = "127.0.0.1") -> Connection:
     return Connection(host=host, port=port, user="lab", ssh_args=("-F", "none"))
-
-
-@contextlib.contextmanager
-def listening(answer: Callable[[socket.socket], None], host: str = "127.0.0.1") -> Iterator[int]:
-    """A TCP server that treats each connection with `answer`, then keeps it open until the end."""
-    kept: list[socket.socket] = []
-    with socket.create_server((host, 0)) as server:
-
-        def serve() -> None:
-            with contextlib.suppress(OSError):
-                while True:
-                    peer, _ = server.accept()
-                    kept.append(peer)
-                    with contextlib.suppress(OSError):
-                        answer(peer)
-
-        thread = threading.Thread(target=serve)
-        thread.start()
-        try:
-            yield server.getsockname()[1]
-        finally:
-            server.shutdown(socket.SHUT_RDWR)
-            thread.join()
-            for peer in kept:
-                peer.close()
-
-
-@contextlib.contextmanager
-def blackhole(host: str = "127.0.0.1", port: int = 0) -> Iterator[int]:
-    """A port that swallows connection requests: a listener whose queue is full answers none."""
-    with contextlib.ExitStack() as stack:
-        server = stack.enter_context(socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET))
-        server.bind((host, port))
-        server.listen(0)
-        for _ in range(4):
-            filler = stack.enter_context(socket.socket(server.family))
-            filler.setblocking(False)
-            filler.connect_ex(server.getsockname())
-        time.sleep(0.05)
-        yield server.getsockname()[1]
 
 
 def test_refused(open_ssh: OpenTransport) -> None:

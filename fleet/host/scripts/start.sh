@@ -28,6 +28,7 @@ prepare() {
   [ "$(wc -c <"$job/spec.json")" -eq "$spec_size" ] || refuse not_received spec
   if [ "$size" -gt 0 ]; then
     cat >"$payload.tmp.$$" 2>/dev/null || refuse not_written payload
+    [ "$(wc -c <"$payload.tmp.$$")" -eq "$size" ] || refuse not_received payload
     found=$(sha256sum "$payload.tmp.$$" | head -c 64)
     [ "$found" = "$sha" ] || refuse corrupt "$found"
     chmod 444 "$payload.tmp.$$" && mv -f "$payload.tmp.$$" "$payload" || refuse not_written payload

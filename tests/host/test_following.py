@@ -18,7 +18,6 @@ from fleet.host.pause import Pause
 from fleet.host.steps import Task
 from fleet.model.event import HostNotice, HostProgress
 from fleet.model.inventory import Settings
-from fleet.model.left import JobLeft
 from fleet.model.result import CellStatus, HostStatus, Stage
 from fleet.model.suite import Rules
 from fleet.runtime.base import HostJob
@@ -306,24 +305,6 @@ def test_a_dead_supervisor_is_replaced_and_the_payload_runs_once(watch: Watch) -
     assert (watched.workdir / "runs").read_text() == "run\n"
     assert outcome.hint
     assert not watched.directory.exists()
-
-
-@pytest.mark.parametrize("silent", [False, True], ids=["the host answers", "the host is silent"])
-@pytest.mark.parametrize("damage", [lambda probe: b"", lambda probe: probe[: len(probe) // 2]], ids=["empty", "cut"])
-def test_files_that_are_all_here_need_no_probe(
-    damage: Callable[[bytes], bytes], silent: bool, watch: Watch, host: Unreliable
-) -> None:
-    first = watch(BEGIN + "exit 3\n")
-    before = first.run()
-    left = JobLeft(told=True, seen=True, files=first.kept | {"probe": damage(first.kept["probe"])})
-    host.silent = silent
-    again = Watched(first.workdir, host, first.payload, left=left)
-    outcome = again.run()
-
-    kept = ("status", "reason", "message", "cells", "job_s")
-    assert [getattr(outcome, name) for name in kept] == [getattr(before, name) for name in kept]
-    assert (outcome.facts is None, bool(outcome.leftover)) == (silent, silent)
-    assert again.notices == ([f"{again.directory} was left on the host: nothing came for 5 s"] if silent else [])
 
 
 def follow(settings: Settings, transport: Transport, *, cancelled: bool = False) -> tuple[GivenUp, list[object]]:

@@ -1,0 +1,159 @@
+"""What of a host may explain a number, and what of it changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from fleet.model.facts import Gpu, HostFacts, Software
+from fleet.model.result import HostOutcome
+
+FIELDS = (
+    "gpus",
+    "power limit",
+    "mig",
+    "driver",
+    "image digest",
+    "tensorflow",
+    "cuda",
+    "cudnn",
+    "nccl",
+    "ecc",
+    "max clock",
+    "cpu",
+    "processors",
+    "memory",
+    "memory limit",
+    "governor",
+    "microcode",
+    "kernel",
+    "runtime",
+    "persistence",
+    "vbios",
+    "os",
+    "product",
+    "python",
+    "virtualisation",
+)
+"""In the order in which one would suspect them; a variable of the environment comes after NCCL. Other hardware explains
+itself; a power limit set at boot has cost 40 % and looked like software; drivers and images are what people change."""
+
+_AFTER_NCCL = FIELDS.index("nccl")
+_VARIABLE = "$"
+UNSET = "unset"
+
+Fingerprint = Mapping[str, str]
+"""Field → value as words; what is not known is left out. `$TF_XLA_FLAGS` and the like are variables."""
+
+
+@dataclass(frozen=True)
+class Difference:
+    field: str
+    left: str
+    right: str
+
+
+@dataclass(frozen=True)
+class Suspect:
+    """A change that may be the reason for a regression."""
+
+    difference: Difference
+    affected: tuple[str, ...]
+    """Hosts with the change and the regression."""
+    spared: tuple[str, ...]
+    """Hosts with the change and without it: they speak against it."""
+
+
+def read_fingerprint(outcome: HostOutcome) -> Fingerprint:
+    """A host's fingerprint in one run. Volatile values (clocks now, load, free space, boot id) are no part of it."""
+    facts, software = outcome.facts or HostFacts(), outcome.software or Software()
+    cpu = facts.cpu
+    found = {
+        **_read_gpus(facts.gpus),
+        "driver": facts.driver,
+        "image digest": software.image_digest or facts.image_digest,
+        "tensorflow": _join(software.tensorflow, software.tensorflow_git),
+        "cuda": software.cuda,
+        "cudnn": software.cudnn,
+        "nccl": software.nccl,
+        "cpu": f"{cpu.sockets or '?'} × {cpu.model}" if cpu.model else None,
+        "processors": str(outcome.cpus_usable or cpu.threads or "") or None,
+        "memory": f"{facts.memory_bytes / (1 << 30):.0f} GiB" if facts.memory_bytes else None,
+        "memory limit": f"{outcome.memory_limit_bytes / (1 << 30):.1f} GiB" if outcome.memory_limit_bytes else None,
+        "governor": cpu.governor,
+        "microcode": cpu.microcode,
+        "kernel": facts.kernel,
+        "runtime": _join(software.runtime, facts.runtime_version),
+        "os": facts.os,
+        "product": facts.product,
+        "python": software.python,
+        "virtualisation": facts.virtualisation,
+    }
+    variables = {f"{_VARIABLE}{name}": value for name, value in software.environment.items()}
+    return {name: value for name, value in {**found, **variables}.items() if value}
+
+
+def _read_gpus(gpus: tuple[Gpu, ...]) -> dict[str, str | None]:
+    """Values that are not the same on all GPUs are told side by side, in the order of the GPUs."""
+    columns = {
+        "gpus": [gpu.name or "" for gpu in gpus],
+        "power limit": [f"{gpu.power_limit_w:g} W" if gpu.power_limit_w else "" for gpu in gpus],
+        "mig": [gpu.mig or "" for gpu in gpus],
+        "ecc": [gpu.ecc or "" for gpu in gpus],
+        "max clock": [f"{gpu.clock_sm_max_mhz:g} MHz" if gpu.clock_sm_max_mhz else "" for gpu in gpus],
+        "persistence": [gpu.persistence or "" for gpu in gpus],
+        "vbios": [gpu.vbios or "" for gpu in gpus],
+    }
+    told = {name: " + ".join(dict.fromkeys(filter(None, values))) for name, values in columns.items()}
+    if told["gpus"]:
+        told["gpus"] = f"{len(gpus)} × {told['gpus']}"
+    return {name: value or None for name, value in told.items()}
+
+
+def _join(*words: str | None) -> str | None:
+    return " ".join(filter(None, words)) or None
+
+
+def diff_fingerprints(left: Fingerprint, right: Fingerprint) -> tuple[Difference, ...]:
+    """What differs, first suspect first. A field that one side does not know is no difference; a variable that one side
+    does not have is unset there, where that side knows its TensorFlow and so its environment."""
+    found = []
+    for field in sorted({*left, *right}, key=_rank):
+        values = [_look_up(side, field) for side in (left, right)]
+        if values[0] and values[1] and values[0] != values[1]:
+            found.append(Difference(field, values[0], values[1]))
+    return tuple(found)
+
+
+def _look_up(fingerprint: Fingerprint, field: str) -> str | None:
+    default = UNSET if field.startswith(_VARIABLE) and "tensorflow" in fingerprint else None
+    return fingerprint.get(field, default)
+
+
+def _rank(field: str) -> tuple[float, str]:
+    place = FIELDS.index(field) if field in FIELDS else _AFTER_NCCL + 0.5
+    return place, field
+
+
+def find_suspects(changed: Mapping[str, Iterable[Difference]], affected: frozenset[str]) -> tuple[Suspect, ...]:
+    """Changes that came with a regression, first suspect first.
+
+    First comes what changed on most of the affected hosts and on fewest of the others; then the order of `FIELDS`.
+
+    Args:
+        changed: alias → what differs from the last good run, of every host that was compared.
+        affected: the hosts with the regression.
+    """
+    hosts: dict[Difference, list[str]] = {}
+    for alias, differences in changed.items():
+        for difference in differences:
+            hosts.setdefault(difference, []).append(alias)
+    others = [alias for alias in changed if alias not in affected]
+    suspects = []
+    for difference, aliases in hosts.items():
+        struck = tuple(alias for alias in aliases if alias in affected)
+        spared = tuple(alias for alias in aliases if alias not in affected)
+        if struck:
+            weight = len(struck) / len(affected) - len(spared) / max(1, len(others))
+            suspects.append((-weight, _rank(difference.field), Suspect(difference, struck, spared)))
+    return tuple(suspect for *_, suspect in sorted(suspects, key=lambda entry: entry[:2]))

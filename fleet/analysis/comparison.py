@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from typing import Generic, TypeVar
@@ -9,6 +10,8 @@ from typing import Generic, TypeVar
 import numpy as np
 
 from fleet.analysis.fingerprint import Difference, Fingerprint, diff_fingerprints
+from fleet.analysis.judgement import SeriesVerdict
+from fleet.analysis.ranking import TIE
 from fleet.analysis.robust import Floats
 from fleet.analysis.verdict import is_measured
 from fleet.model.result import CellResult
@@ -60,6 +63,17 @@ class Comparison(Generic[Key]):
     @property
     def count(self) -> int:
         return len(self.ratios)
+
+    @property
+    def verdict(self) -> SeriesVerdict:
+        """Incomparable without a pair; better or worse where the interval lies on one side of 1 and the figure is away
+        from it by more than two runs of one machine are (`ranking.TIE`)."""
+        if self.ratio is None:
+            return SeriesVerdict.INCOMPARABLE
+        low, high = self.interval or (-math.inf, math.inf)
+        if low <= 1 <= high or abs(math.log(self.ratio)) <= TIE:
+            return SeriesVerdict.SAME
+        return SeriesVerdict.WORSE if self.ratio > 1 else SeriesVerdict.BETTER
 
 
 def read_measured(cell: CellResult, fingerprint: Fingerprint) -> Measured | None:

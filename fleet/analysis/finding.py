@@ -102,13 +102,19 @@ class Told:
     finding: Finding
     covers: tuple[Finding, ...] = ()
 
+    @property
+    def likes(self) -> int:
+        """How many of them are of the same host, or of the same cohort, in other cells."""
+        subject = self.finding.subject
+        return sum((f.subject.level, f.subject.name) == (subject.level, subject.name) for f in self.covers)
+
 
 def fold_findings(findings: Iterable[Finding], cohorts: dict[str, frozenset[str]]) -> tuple[Told, ...]:
     """One line for what moved together: a cohort's cell tells the cell on its hosts, a host tells its cells.
 
     A finding is told by a larger one unless it differs from it by more than its own limit: a host that is 20 % slow in
     a cohort that got 1 % slower has a line of its own. A host that tells no cell of its own is told by its cohort's
-    cells.
+    cells. What is left of one host, or of one cohort, and went the same way is one line.
 
     Args:
         cohorts: name → aliases.
@@ -127,7 +133,21 @@ def fold_findings(findings: Iterable[Finding], cohorts: dict[str, frozenset[str]
         if not told[host.subject] and (by := next((f for f in larger if _tells(f, host)), None)):
             told[by.subject].append(host)
             del told[host.subject]
-    return tuple(Told(f, tuple(told[f.subject])) for f in everything if f.subject in told)
+    return _join_likes([Told(f, tuple(told[f.subject])) for f in everything if f.subject in told])
+
+
+def _join_likes(told: list[Told]) -> tuple[Told, ...]:
+    """One line for the cells of one host, or of one cohort, that went the same way; the largest change heads it."""
+    lines: dict[tuple[Level, str, SeriesVerdict], list[Told]] = {}
+    for line in told:
+        subject = line.finding.subject
+        lines.setdefault((subject.level, subject.name, line.finding.verdict), []).append(line)
+    joined = []
+    for likes in lines.values():
+        head = max(likes, key=lambda line: abs(math.log1p(line.finding.change)))
+        others = [finding for line in likes if line is not head for finding in (line.finding, *line.covers)]
+        joined.append(Told(head.finding, (*head.covers, *others)))
+    return tuple(joined)
 
 
 def _holds(cohort: Finding, cell: Finding, cohorts: dict[str, frozenset[str]]) -> bool:

@@ -46,13 +46,15 @@ def say_suspect(suspect: Suspect) -> str:
 
 
 def say_told(told: Told, hosts: int, suspect: Suspect | None = None) -> str:
-    """One line for all that moved together: `driver 550 → 555: resnet50/… −1.0 % on 50 hosts`.
+    """One line for all that moved together: `driver 550 → 555: resnet50/… −1.0 % and 9 more cells on 50 hosts`.
 
     Args:
         hosts: of the cohort; of no matter for a host or a cell.
         suspect: the first one.
     """
     subject, change = told.finding.subject, say_change(told.finding.change)
+    if told.likes:
+        change += f" and {told.likes} more cell{'s' if told.likes > 1 else ''}"
     if subject.level is Level.COHORT:
         what = f"{subject.cell_id} {change} on {hosts} hosts"
     elif subject.level is Level.HOST:

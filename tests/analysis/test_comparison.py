@@ -47,6 +47,22 @@ def test_the_interval_over_cells_holds_the_truth_as_often_as_it_says() -> None:
     assert 0.89 <= held / 200 <= 0.99
 
 
+@pytest.mark.parametrize(
+    ("times", "verdict"),
+    [
+        ([110.0, 112, 108, 111], "worse"),
+        ([90.0, 92, 88, 91], "better"),
+        ([110.0, 90, 105, 96], "same"),  # not sure
+        ([100.2, 100.3, 100.2, 100.25], "same"),  # sure, and no more than two runs of one machine
+        ([150.0, 150], "same"),  # two cells say nothing of others
+        ([], "incomparable"),
+    ],
+)
+def test_the_verdict_is_as_sure_as_the_interval(times: list[float], verdict: str) -> None:
+    left = {i: measured(100, str(i)) for i in range(4)}
+    assert compare(left, {i: measured(value, str(i)) for i, value in enumerate(times)}).verdict == verdict
+
+
 def test_what_is_not_of_the_same_thing_is_refused() -> None:
     one = measured(100)
     assert find_refusal(one, measured(90)) is None
@@ -147,6 +163,8 @@ def test_one_line_for_what_moved_together() -> None:
     suspect = Suspect(Difference("driver", "550", "555"), ("gpu01",), ())
     cohort = replace(CELL, subject=Subject(Level.COHORT, "8 × A100", "resnet50"), change=0.0101)
     assert say_told(Told(cohort), 50, suspect) == "driver 550 → 555: resnet50 −1.0 % on 50 hosts"
+    more = [replace(cohort, subject=Subject(Level.COHORT, "8 × A100", name)) for name in ("vgg16", "alexnet")]
+    assert say_told(Told(cohort, (CELL, *more)), 50) == "resnet50 −1.0 % and 2 more cells on 50 hosts"
     host = replace(CELL, subject=Subject(Level.HOST, "gpu01"))
     assert say_told(Told(host), 1) == "gpu01 −6.2 % in all cells"
     assert say_told(Told(CELL), 1, suspect) == "driver 550 → 555: gpu01 resnet50 −6.2 %"

@@ -184,3 +184,17 @@ def test_what_moved_together_is_told_once() -> None:
     covers = {t.finding.subject: len(t.covers) for t in told}
     assert covers == {cohort: 50, much.subject: 0, elsewhere.subject: 0, slow_host.subject: 9}
     assert sum(covers.values()) + len(told) == 63
+
+
+def test_cells_of_one_cohort_or_host_that_went_the_same_way_are_one_line() -> None:
+    shifts = [make_finding(0.01 + i / 1000, Subject(Level.COHORT, "A100", f"cell{i}"), limit=0.006) for i in range(10)]
+    faster = make_finding(-0.02, Subject(Level.COHORT, "A100", "cell10"), limit=0.006)
+    other = make_finding(0.01, Subject(Level.COHORT, "V100", "cell0"), limit=0.006)
+    cells = [make_finding(0.05, Subject(Level.CELL, "gpu01", f"cell{i + 20}")) for i in range(2)]
+    told = fold_findings([*shifts, faster, other, *cells], {"A100": frozenset({"gpu01"}), "V100": frozenset()})
+    assert [(t.finding, len(t.covers), t.likes) for t in told] == [
+        (shifts[9], 9, 9),
+        (faster, 0, 0),
+        (other, 0, 0),
+        (cells[0], 1, 1),
+    ]

@@ -69,7 +69,7 @@ pictures: lab
 # One lock for every platform and Python version we support, with the hashes of the files and no addresses.
 lock:
 	@"$(PYTHON)" -m venv .cache/lock && .cache/lock/bin/python -m pip -qq install uv
-	@.cache/lock/bin/uv pip compile pyproject.toml --extra tensorflow --group dev --universal --python-version 3.11 \
+	@.cache/lock/bin/uv pip compile pyproject.toml --all-extras --group dev --universal --python-version 3.11 \
 	  --generate-hashes --no-annotate --no-header --quiet --output-file requirements.lock $(LOCK_ARGS)
 
 clean:

@@ -25,8 +25,8 @@ ROOT = Path(__file__).parent.parent
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers",
-        "needs(*names): what the machine must have: ssh, docker, tensorflow, root, or a program. Missing, the test is"
-        " skipped; missing and named in FLEET_REQUIRE, it fails.",
+        "needs(*names): what the machine must have: ssh, docker, tensorflow, postgres, root, or a program. Missing, the"
+        " test is skipped; missing and named in FLEET_REQUIRE, it fails.",
     )
     config.addinivalue_line("markers", "long: the file takes minutes; where files run side by side it begins first.")
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

@@ -7,6 +7,7 @@ import importlib.util
 import os
 import re
 
+from tests import postgres
 from tests.lab import engine
 
 
@@ -21,12 +22,15 @@ def find_missing(need: str) -> str | None:
 
     Args:
         need: `root`; `ssh` (OpenSSH's client and server); `docker` (the lab and its engine); `tensorflow` (importable
-            here); anything else is the name of a program on PATH.
+            here); `postgres` (a server that can be started); anything else is the
+            name of a program on PATH.
     """
     if need == "root":
         return None if os.geteuid() == 0 else "root: the tests do not run as root"
     if need == "docker":
         return _find_missing_lab()
+    if need == "postgres":
+        return postgres.find_missing()
     if need == "tensorflow":
         found = importlib.util.find_spec("tensorflow") is not None
         return None if found else "tensorflow: this Python has none; pip install tensorflow-cpu"

@@ -27,7 +27,7 @@ ROWS: dict[str, tuple[str, ...]] = {
     "runtime": (),
     "host": (),
     "fanout": (),
-    "store": ("sqlalchemy",),
+    "store": ("sqlalchemy", "alembic", "numpy", "pyarrow"),
     "analysis": ("numpy",),
     "report": ("jinja2", "plotly"),
     "doctor": (),

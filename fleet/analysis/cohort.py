@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from fleet.model.facts import HostFacts
-
-_GIB = 1 << 30
+from fleet.model.facts import HostFacts, nominal_memory_gib
 
 
 @dataclass(frozen=True)
@@ -27,11 +24,6 @@ def group_by_hardware(facts: Mapping[str, HostFacts | None]) -> tuple[Cohort, ..
         members.setdefault(_identify(known) if known else (), []).append(alias)
     cohorts = [Cohort(tuple(aliases), facts[aliases[0]]) for aliases in members.values()]
     return tuple(sorted(cohorts, key=lambda cohort: (cohort.facts is None, -len(cohort.aliases))))
-
-
-def nominal_memory_gib(memory_bytes: int) -> int:
-    """What is built in: the next multiple of 4 GiB, since kernels keep a little, and not always the same, back."""
-    return math.ceil(memory_bytes / (4 * _GIB)) * 4
 
 
 def _identify(facts: HostFacts) -> tuple[object, ...]:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 from pydantic import Field
 
 from fleet.model.base import Record
+
+_GIB = 1 << 30
 
 
 class Cpu(Record):
@@ -85,3 +88,8 @@ class Software(Record):
     runtime: str | None = None
     environment: Mapping[str, str] = Field(default_factory=dict)
     """`TF_*`, `XLA_FLAGS`, `NCCL_*`, `OMP_*`, `NVIDIA_*`, `CUDA_*` that were in force."""
+
+
+def nominal_memory_gib(memory_bytes: int) -> int:
+    """What is built in: the next multiple of 4 GiB, since kernels keep a little, and not always the same, back."""
+    return math.ceil(memory_bytes / (4 * _GIB)) * 4

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from typing import get_args
 
 from fleet.analysis.cohort import group_by_hardware
-from fleet.analysis.disturbance import find_disturbance
 from fleet.analysis.ranking import Estimate, estimate_median, estimate_rate, find_best, relative_spread, summarise
 from fleet.analysis.verdict import NO_OUTCOME, is_measured
+from fleet.model.disturbance import find_disturbance
 from fleet.model.plan import HostPlan
 from fleet.model.result import CellResult, CellStatus, HostOutcome, HostStatus
 from fleet.model.suite import Cell, Device, Phase, Precision

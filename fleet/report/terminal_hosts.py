@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from rich.console import Console
 from rich.text import Text
 
-from fleet.analysis.cohort import nominal_memory_gib
+from fleet.model.facts import nominal_memory_gib
 from fleet.model.result import Stage
 from fleet.report.terminal_blocks import Column, Ink, print_blocks, print_indented
 from fleet.report.terminal_matrix import GROUP_ABOVE

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import os
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -46,6 +47,7 @@ class Store:
 
     def __init__(self, root: Path) -> None:
         self.root = root
+        self.runs_path = root / "runs"
 
     def create(self, plan: Plan, payload: bytes = b"") -> RunWriter:
         """Make the run's directory, the plan first, and what its hosts get.
@@ -65,10 +67,10 @@ class Store:
             StoreError: there is none.
         """
         if run_id is not None:
-            path = self._locate(run_id)
+            path = self.locate(run_id)
             _require_open(path)
             return path
-        for path in self._paths():
+        for path in self.paths():
             with suppress(StoreError):
                 _require_open(path)
                 return path
@@ -80,7 +82,7 @@ class Store:
         Raises:
             StoreError: there is none.
         """
-        paths = self._paths()
+        paths = self.paths()
         return paths[0] if paths else self._find_latest()
 
     def ask_cancel(self, path: Path) -> None:
@@ -91,13 +93,31 @@ class Store:
         """
         write_atomic(path / CANCEL_FILE, b"")
 
-    def runs(self) -> tuple[RunEntry, ...]:
+    def runs(self, known: Mapping[str, RunEntry] | None = None) -> tuple[RunEntry, ...]:
         """Every run there is, newest first; incomplete and damaged ones are listed as what they are.
+
+        Args:
+            known: by id, entries that need not be made from their directories.
 
         Raises:
             StoreError: the directory exists and cannot be read.
         """
-        return tuple(_describe(path) for path in self._paths())
+        return tuple((known or {}).get(path.name) or _describe(path) for path in self.paths())
+
+    def paths(self) -> list[Path]:
+        """The directories of all runs, newest first.
+
+        Raises:
+            StoreError: the directory above them exists and cannot be read.
+        """
+        try:
+            with os.scandir(self.runs_path) as found:
+                names = [entry.name for entry in found if RUN_ID.fullmatch(entry.name) and entry.is_dir()]
+        except FileNotFoundError:
+            return []
+        except OSError as error:
+            raise explain_error(error, self.runs_path) from error
+        return [self.runs_path / name for name in sorted(names, reverse=True)]
 
     def load(self, run_id: str | None = None) -> StoredRun:
         """Read one run.
@@ -109,9 +129,14 @@ class Store:
         Raises:
             StoreError: there is no such run, there are several, or it cannot be read.
         """
-        return read_run(self._find_latest() if run_id is None else self._locate(run_id))
+        return read_run(self._find_latest() if run_id is None else self.locate(run_id))
 
-    def _locate(self, run_id: str) -> Path:
+    def locate(self, run_id: str) -> Path:
+        """The directory of a run, by an id, its beginning, or a path, as in `load`.
+
+        Raises:
+            StoreError: there is no such run, or there are several.
+        """
         named = Path(run_id).resolve()
         if "/" in run_id and (RUN_ID.fullmatch(named.name) or (named / PLAN_FILE).is_file()) and named.is_dir():
             return named
@@ -125,7 +150,7 @@ class Store:
         found: dict[str, tuple[Plan, HostOutcome]] = {}
         missing = set(aliases)
         with suppress(StoreError):
-            for path in self._paths()[:_LOOK_BACK]:
+            for path in self.paths()[:_LOOK_BACK]:
                 if not missing:
                     break
                 with suppress(StoreError):
@@ -134,18 +159,8 @@ class Store:
                     missing -= found.keys()
         return found
 
-    def _paths(self) -> list[Path]:
-        directory = self.root / "runs"
-        try:
-            found = [path for path in directory.iterdir() if RUN_ID.fullmatch(path.name) and path.is_dir()]
-        except FileNotFoundError:
-            return []
-        except OSError as error:
-            raise explain_error(error, directory) from error
-        return sorted(found, key=lambda path: path.name, reverse=True)
-
     def _find_latest(self) -> Path:
-        paths = self._paths()
+        paths = self.paths()
         try:
             named = (self.root / "latest").readlink().name
         except OSError:
@@ -168,7 +183,7 @@ class Store:
         )
 
     def _find(self, run_id: str) -> Path:
-        paths = self._paths()
+        paths = self.paths()
         found = [path for path in paths if path.name == run_id] or [
             path for path in paths if run_id and path.name.startswith(run_id)
         ]

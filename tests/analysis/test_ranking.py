@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fleet.analysis.cohort import group_by_hardware, nominal_memory_gib
+from fleet.analysis.cohort import group_by_hardware
 from fleet.analysis.ranking import (
     Estimate,
     Spread,
@@ -14,6 +14,7 @@ from fleet.analysis.ranking import (
     relative_spread,
     summarise,
 )
+from fleet.model.facts import nominal_memory_gib
 from fleet.model.result import Timing
 from tests.run_builder import GIB, Ending, make_cells, make_facts, make_outcome, make_plan
 

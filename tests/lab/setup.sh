@@ -21,7 +21,8 @@ give_up() { say "$*"; exit 1; }
 
 missing_packages() {
     for pair in sshd:openssh-server ssh:openssh-client dockerd:docker.io docker:docker.io debootstrap:debootstrap \
-                iptables:iptables ip:iproute2 fish:fish tcsh:tcsh zsh:zsh busybox:busybox-static; do
+                iptables:iptables ip:iproute2 fish:fish tcsh:tcsh zsh:zsh busybox:busybox-static \
+                pg_ctlcluster:postgresql; do
         command -v "${pair%%:*}" >/dev/null || printf '%s\n' "${pair#*:}"
     done | sort -u
 }

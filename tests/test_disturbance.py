@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fleet.analysis.disturbance import find_disturbance
+from fleet.model.disturbance import find_disturbance
 from fleet.model.facts import Gpu
 from fleet.model.result import CellResult, HostOutcome
 from fleet.model.telemetry import CpuTelemetry, GpuApp, GpuTelemetry

@@ -1,0 +1,63 @@
+"""What people and nights have decided about the runs: it is in none of their directories, so it is kept beside them."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from fleet.model.base import Record
+
+
+class PinnedBaseline(Record):
+    """From now on, compare with these runs. A later one for the same host and cell takes its place."""
+
+    entry: Literal["baseline"] = "baseline"
+    time: str
+    """ISO 8601, UTC; so in all of these."""
+    run_ids: tuple[str, ...]
+    """Empty: with none any more."""
+    alias: str = ""
+    """Empty: all hosts."""
+    cell_id: str = ""
+    """Empty: all cells."""
+    reason: str
+    """Somebody's words."""
+
+
+class IncidentState(Record):
+    """A confirmed regression as it stands (`fleet.analysis.incident`). A later one of the same series and with the same
+    `opened` takes its place."""
+
+    entry: Literal["incident"] = "incident"
+    time: str
+    level: Literal["cell", "host", "cohort"]
+    name: str
+    """The host's alias, or the cohort's name."""
+    cell_id: str = ""
+    kind: Literal["step", "drift"]
+    opened: str
+    """The run that confirmed it; runs are named by their ids."""
+    baseline: float
+    """In the unit of the series."""
+    change: float
+    """Relative: 0.05 is 5 % slower."""
+    good_nights: int = 0
+    recovered: str | None = None
+    beyond_nights: int = 0
+    ending: Literal["resolved", "accepted"] | None = None
+    """None: it is open."""
+    ended: str | None = None
+    reason: str = ""
+    """Somebody's words, why it was accepted."""
+
+
+class Annotation(Record):
+    """Something to know when one looks at values of that time, e.g. `new cooling in rack 7`."""
+
+    entry: Literal["annotation"] = "annotation"
+    time: str
+    alias: str = ""
+    """Empty: all hosts."""
+    message: str
+
+
+Entry = PinnedBaseline | IncidentState | Annotation

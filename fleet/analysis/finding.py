@@ -156,5 +156,5 @@ def _holds(cohort: Finding, cell: Finding, cohorts: dict[str, frozenset[str]]) -
 
 
 def _tells(larger: Finding, smaller: Finding) -> bool:
-    apart = abs(math.log1p(larger.change) - math.log1p(smaller.change))
-    return larger.verdict is smaller.verdict and apart <= math.log1p(smaller.limit)
+    # One that went the other way is further apart than that.
+    return abs(math.log1p(larger.change) - math.log1p(smaller.change)) <= math.log1p(smaller.limit)

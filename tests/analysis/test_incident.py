@@ -186,6 +186,15 @@ def test_what_moved_together_is_told_once() -> None:
     assert sum(covers.values()) + len(told) == 63
 
 
+def test_a_host_that_tells_cells_of_its_own_is_not_told_by_its_cohort() -> None:
+    shift = make_finding(0.05, Subject(Level.COHORT, "A100", CELL.cell_id), limit=0.006)
+    host = make_finding(0.05, Subject(Level.HOST, "gpu01"), limit=0.0125)
+    own = make_finding(0.05, Subject(Level.CELL, "gpu01", "other"))
+    cohorts = {"A100": frozenset({"gpu01"})}
+    assert [(t.finding, t.covers) for t in fold_findings([shift, host, own], cohorts)] == [(shift, ()), (host, (own,))]
+    assert [(t.finding, t.covers) for t in fold_findings([shift, host], cohorts)] == [(shift, (host,))]
+
+
 def test_cells_of_one_cohort_or_host_that_went_the_same_way_are_one_line() -> None:
     shifts = [make_finding(0.01 + i / 1000, Subject(Level.COHORT, "A100", f"cell{i}"), limit=0.006) for i in range(10)]
     faster = make_finding(-0.02, Subject(Level.COHORT, "A100", "cell10"), limit=0.006)

@@ -91,6 +91,16 @@ def test_drift_is_three_nights_tonight_and_the_second_run_beyond_the_pinned_leve
     assert judge_one([1000.0] * 13 + [1200], 1200, 1000, pinned=1000) == "same"
 
 
+def test_settled_is_within_half_the_limit() -> None:
+    tonight = np.array([[1000.0, 1000, value] for value in (1014, 1016, 986, 984, NAN)])
+    judgement = judge(make_baseline(np.array([QUIET] * 5), 0.03), tonight)
+    assert judgement.step_settled.tolist() == [True, False, True, False, False]
+    assert not judgement.drift_settled.any()  # nothing is pinned
+    recent = np.full((3, 3), 1000.0)
+    pinned = make_baseline(np.array([QUIET] * 3), 0.03, pinned=np.array([1000.0, 980, 970]))
+    assert judge(pinned, recent).drift_settled.tolist() == [True, True, False]
+
+
 def test_an_open_incident_needs_no_second_run() -> None:
     judgement = judge(make_baseline(np.array([QUIET, QUIET]), 0.03), np.array([[1000.0, 1000, 1100]] * 2))
     confirmed = confirm(judgement, np.full((2, 1), NAN), known=np.array([True, False]))

@@ -41,6 +41,10 @@ class HostOptions(TypedDict, total=False):
     """Text of ~/.bashrc, which Debian's bash reads for commands over SSH too."""
     engine_socket: Path
     """Of another engine than the lab's: see `tests.lab.spare_engine`."""
+    sshd: str
+    """Options of sshd that stand over the lab's own, e.g. `-oPasswordAuthentication=yes`."""
+    sudoers: str
+    """What sudo lets the user do, e.g. `bench ALL=(ALL) ALL`; nothing by default."""
     nvidia_smi: Path
     """A program that replays what a real nvidia-smi printed; it becomes /usr/bin/nvidia-smi."""
 
@@ -81,6 +85,10 @@ class LabHost:
     def exec(self, *argv: str, stdin: bytes = b"", timeout_s: float = 60) -> str:
         """What the program prints when root runs it on the host. LabError when it fails."""
         return docker("exec", "-i", self.container, *argv, stdin=stdin, timeout_s=timeout_s)
+
+    def set_password(self, password: str, user: str = USER) -> None:
+        """Give an account a password: sudo takes it, and sshd where it is told to."""
+        self.exec("chpasswd", stdin=f"{user}:{password}\n".encode())
 
     def read_log(self) -> str:
         """What the host's sshd has logged so far."""

@@ -133,6 +133,8 @@ class Lab:
             "LAB_IN_DOCKER_GROUP": _say(how.get("docker_permission", True)),
             "LAB_DOCKER": _say(how.get("docker", True)),
             "LAB_SOCKET": _say(how.get("socket", True)),
+            "LAB_SSHD": how.get("sshd", ""),
+            "LAB_SUDOERS": how.get("sudoers", ""),
         }
         argv += [word for name, value in variables.items() for word in ("--env", f"{name}={value}")]
         mounts = {str(host.home): str(host.home), str(host.workdir): str(host.workdir)}

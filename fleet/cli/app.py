@@ -15,6 +15,8 @@ from fleet.cli.completion import complete_models, complete_run, complete_suite
 from fleet.cli.options import (
     POLL,
     REPORTS,
+    AskBecomePass,
+    AskPass,
     Deadline,
     Forks,
     IgnoreBusy,
@@ -103,6 +105,8 @@ def run(
     ] = None,
     limit: Limit = None,
     forks: Forks = 32,
+    ask_pass: AskPass = False,
+    ask_become_pass: AskBecomePass = False,
     wave: Wave = 0,
     deadline: Deadline = None,
     max_fail: MaxFail = None,
@@ -114,6 +118,7 @@ def run(
     reports: Reports = REPORTS,
 ) -> None:
     """Measure every host in parallel, then print the report."""
+    from fleet.cli.passwords import Ask
     from fleet.cli.run import RunOptions, choose_work, run_suite
     from fleet.cli.values import LimitOptions
 
@@ -126,12 +131,18 @@ def run(
     }
     work = choose_work(suite, {name: values for name, values in cells.items() if values is not None}, retry_failed)
     limits = LimitOptions(wave, deadline, max_fail, poll, wait_idle, ignore_busy)
-    raise typer.Exit(run_suite(RunOptions(inventory, work, limit, forks, dry_run, json, reports, limits)))
+    raise typer.Exit(
+        run_suite(
+            RunOptions(inventory, work, limit, forks, Ask(ask_pass, ask_become_pass), dry_run, json, reports, limits)
+        )
+    )
 
 
 @app.command()
 def resume(
     run_id: OpenRun = None,
+    ask_pass: AskPass = False,
+    ask_become_pass: AskBecomePass = False,
     wave: Wave = 0,
     deadline: Deadline = None,
     max_fail: MaxFail = None,
@@ -142,11 +153,12 @@ def resume(
     reports: Reports = REPORTS,
 ) -> None:
     """Take up a run after Ctrl-C, a crash or a lost network: collect what has finished, start what never was."""
+    from fleet.cli.passwords import Ask
     from fleet.cli.resume import resume_run
     from fleet.cli.values import LimitOptions
 
     limits = LimitOptions(wave, deadline, max_fail, poll, wait_idle, ignore_busy)
-    raise typer.Exit(resume_run(reports, run_id, limits, as_json=json))
+    raise typer.Exit(resume_run(reports, run_id, Ask(ask_pass, ask_become_pass), limits, as_json=json))
 
 
 @app.command()
@@ -160,21 +172,31 @@ def status(
             autocompletion=complete_run,
         ),
     ] = None,
+    ask_pass: AskPass = False,
+    ask_become_pass: AskBecomePass = False,
     json: Json = False,
     reports: Reports = REPORTS,
 ) -> None:
     """Show what every host of a run is doing now, whether or not the fleet that began it is still there."""
+    from fleet.cli.passwords import Ask
     from fleet.cli.status import show_status
 
-    show_status(reports, run_id, as_json=json)
+    show_status(reports, run_id, Ask(ask_pass, ask_become_pass), as_json=json)
 
 
 @app.command()
-def cancel(run_id: OneRun, json: Json = False, reports: Reports = REPORTS) -> None:
+def cancel(
+    run_id: OneRun,
+    ask_pass: AskPass = False,
+    ask_become_pass: AskBecomePass = False,
+    json: Json = False,
+    reports: Reports = REPORTS,
+) -> None:
     """End a run on every host, collect what it has measured, and leave nothing there."""
+    from fleet.cli.passwords import Ask
     from fleet.cli.resume import cancel_run
 
-    raise typer.Exit(cancel_run(reports, run_id, as_json=json))
+    raise typer.Exit(cancel_run(reports, run_id, Ask(ask_pass, ask_become_pass), as_json=json))
 
 
 @app.command()
@@ -214,11 +236,19 @@ def runs(json: Json = False, reports: Reports = REPORTS) -> None:
 
 
 @app.command()
-def ping(inventory: Inventory, limit: Limit = None, forks: Forks = 32, json: Json = False) -> None:
+def ping(
+    inventory: Inventory,
+    limit: Limit = None,
+    forks: Forks = 32,
+    ask_pass: AskPass = False,
+    ask_become_pass: AskBecomePass = False,
+    json: Json = False,
+) -> None:
     """Reach every host: with which key, and what runtime is there. Changes nothing."""
+    from fleet.cli.passwords import Ask
     from fleet.cli.ping import ping_hosts
 
-    raise typer.Exit(ping_hosts(inventory, limit, forks, as_json=json))
+    raise typer.Exit(ping_hosts(inventory, limit, forks, Ask(ask_pass, ask_become_pass), as_json=json))
 
 
 @app.command("push-image")
@@ -234,15 +264,19 @@ def push_image(
     ] = None,
     limit: Limit = None,
     forks: Forks = 8,
+    ask_pass: AskPass = False,
+    ask_become_pass: AskBecomePass = False,
     via_peers: Annotated[
         bool, typer.Option("--via-peers", help="Hosts that are done send it on to others, over an sshd of their own.")
     ] = False,
     json: Json = False,
 ) -> None:
     """Send a container image to the hosts that do not have it. What was sent before is not sent again."""
-    from fleet.cli.push_image import push_images
+    from fleet.cli.passwords import Ask
+    from fleet.cli.push_image import PushOptions, push_images
 
-    raise typer.Exit(push_images(inventory, what, limit, forks, via_peers=via_peers, as_json=json))
+    ask = Ask(ask_pass, ask_become_pass)
+    raise typer.Exit(push_images(PushOptions(inventory, what, limit, forks, ask, via_peers, json)))
 
 
 @app.command()
@@ -250,6 +284,8 @@ def clean(
     inventory: Inventory,
     limit: Limit = None,
     forks: Forks = 32,
+    ask_pass: AskPass = False,
+    ask_become_pass: AskBecomePass = False,
     uncollected: Annotated[
         bool, typer.Option("--all", help="Also ended jobs whose results were never collected here.")
     ] = False,
@@ -259,8 +295,10 @@ def clean(
 ) -> None:
     """Remove what fleet has left on the hosts: ended jobs, their containers, the benchmark. Nothing that runs."""
     from fleet.cli.clean import CleanOptions, clean_hosts
+    from fleet.cli.passwords import Ask
 
-    raise typer.Exit(clean_hosts(CleanOptions(inventory, limit, forks, uncollected, dry_run, json, reports)))
+    ask = Ask(ask_pass, ask_become_pass)
+    raise typer.Exit(clean_hosts(CleanOptions(inventory, limit, forks, ask, uncollected, dry_run, json, reports)))
 
 
 @hosts_app.command()

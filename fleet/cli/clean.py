@@ -12,6 +12,7 @@ from pathlib import Path
 
 from fleet.cli.consoles import open_stdout, print_problem
 from fleet.cli.ending import choose_exit_code
+from fleet.cli.passwords import Ask, ask_passwords
 from fleet.cli.select import name_inventory, select
 from fleet.errors import HostError, StoreError
 from fleet.fanout import Fanout
@@ -26,6 +27,7 @@ from fleet.store.naming import RUN_ID
 from fleet.store.reader import StoredRun
 from fleet.store.rundir import Store
 from fleet.transport.open import open_transport
+from fleet.transport.passwords import Passwords
 
 
 @dataclass(frozen=True)
@@ -35,6 +37,7 @@ class CleanOptions:
     inventory: Path
     limit: str | None
     forks: int
+    ask: Ask
     uncollected: bool
     """Also jobs whose results were never collected here."""
     dry_run: bool
@@ -67,7 +70,8 @@ def clean_hosts(options: CleanOptions) -> int:
     """
     hosts = select(options.inventory, options.limit)
     runs = _Runs(Store(options.reports))
-    fanout: Fanout[Cleaned] = Fanout((_clean(host, options, runs) for host in hosts), options.forks)
+    passwords = ask_passwords(options.ask, hosts)
+    fanout: Fanout[Cleaned] = Fanout((_clean(host, options, runs, passwords) for host in hosts), options.forks)
     found = {cleaned.alias: cleaned for cleaned in fanout.run()}
     results = [replace(found[h.alias], hint=name_inventory(found[h.alias].hint, options.inventory)) for h in hosts]
     if options.json:
@@ -78,8 +82,10 @@ def clean_hosts(options: CleanOptions) -> int:
     return choose_exit_code(cleaned.status for cleaned in results)
 
 
-def _clean(host: Host, options: CleanOptions, runs: _Runs) -> Generator[Cleaned | Pause, None, None]:
-    transport = open_transport(host.alias, host.connection)
+def _clean(
+    host: Host, options: CleanOptions, runs: _Runs, passwords: Passwords
+) -> Generator[Cleaned | Pause, None, None]:
+    transport = open_transport(host, passwords)
     shell = Shell(host.alias, transport)
 
     def is_wanted(job: LeftJob) -> bool:

@@ -25,6 +25,8 @@ def print_plan(plan: Plan, *, as_json: bool) -> None:
     columns, shared = [], []
     for head, read in _COLUMNS:
         values = [read(host) for host in plan.hosts]
+        if not any(values):
+            continue
         said = set(values) - {_LEFT_OUT}
         if head in _SAID_ONCE and len(said) <= 1:
             shared += [f"{head} {value}" for value in said]
@@ -62,6 +64,7 @@ def _write_devices(host: HostPlan) -> str:
 
 _COLUMNS: tuple[tuple[str, Callable[[HostPlan], str]], ...] = (
     ("address", _write_address),
+    ("as", lambda host: "root" if host.settings.become else ""),
     ("devices", _write_devices),
     ("cells", lambda host: str(len(host.cells))),
     ("about", lambda host: format_duration(host.estimate_s) if host.cells else "skipped: no cells"),

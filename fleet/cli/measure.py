@@ -28,6 +28,7 @@ from fleet.progress import Progress
 from fleet.report.wording import count_things, join_names
 from fleet.store.writer import RunWriter
 from fleet.transport.open import open_transport
+from fleet.transport.passwords import NO_PASSWORDS, Passwords
 from fleet.transport.ssh_tokens import local_user
 
 CANCEL_LOOK_S = 1.0
@@ -62,6 +63,7 @@ class Work:
     """By alias, what an earlier controller left."""
     outcomes: Mapping[str, HostOutcome]
     """Of the hosts that have theirs already."""
+    passwords: Passwords = NO_PASSWORDS
 
 
 @dataclass(frozen=True)
@@ -139,7 +141,7 @@ class _Session:
         holder = f"{local_user()}@{socket.gethostname()} (fleet run {plan.run_id}, as {host.alias})"
         task = Task(host, plan.run_id, plan.rules, self._work.payload, plan.payload_sha256, holder)
         patience = Patience(poll_max_s=self._work.limits.poll_s)
-        transport = open_transport(host.alias, host.connection)
+        transport = open_transport(host, self._work.passwords)
         left = self._work.left.get(host.alias, JobLeft())
         exclusion = self._work.limits.exclusion
         return Job(task, transport, self._recorder.keep, self._cancelled.is_set, patience, left, exclusion)

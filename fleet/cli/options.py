@@ -37,6 +37,12 @@ Reports = Annotated[
     Path,
     typer.Option("--reports", help="Directory where runs are kept.", envvar="FLEET_REPORTS", readable=False),
 ]
+AskPass = Annotated[
+    bool, typer.Option("--ask-pass", "-k", help="Ask for the SSH password of hosts that take no key of yours.")
+]
+AskBecomePass = Annotated[
+    bool, typer.Option("--ask-become-pass", "-K", help="Ask for the sudo password of hosts with fleet_become.")
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
 
 Wave = Annotated[

@@ -13,6 +13,7 @@ from rich.text import Text
 
 from fleet.cli.consoles import open_stdout, print_problem
 from fleet.cli.ending import choose_exit_code
+from fleet.cli.passwords import Ask, ask_passwords
 from fleet.cli.select import name_inventory, select
 from fleet.errors import HostError
 from fleet.fanout import Fanout
@@ -26,6 +27,7 @@ from fleet.report.terminal_blocks import Column, Ink, print_blocks
 from fleet.report.wording import count_things, make_line, name_hardware, say_sentence, say_status, shorten_digest
 from fleet.transport.base import Route
 from fleet.transport.open import open_transport
+from fleet.transport.passwords import Passwords
 from fleet.transport.ssh_tokens import home_directory
 
 
@@ -51,14 +53,15 @@ class Pong:
     hardware: str = ""
 
 
-def ping_hosts(inventory: Path, limit: str | None, forks: int, *, as_json: bool) -> int:
+def ping_hosts(inventory: Path, limit: str | None, forks: int, ask: Ask, *, as_json: bool) -> int:
     """Ping the selected hosts, print what they answered; the exit code.
 
     Raises:
         FleetError: the inventory or the limit is wrong.
     """
     hosts = select(inventory, limit)
-    fanout: Fanout[Pong] = Fanout((_ping(host) for host in hosts), forks)
+    passwords = ask_passwords(ask, hosts)
+    fanout: Fanout[Pong] = Fanout((_ping(host, passwords) for host in hosts), forks)
     answers = {pong.alias: pong for pong in fanout.run()}
     pongs = [replace(answers[host.alias], hint=name_inventory(answers[host.alias].hint, inventory)) for host in hosts]
     if as_json:
@@ -69,8 +72,8 @@ def ping_hosts(inventory: Path, limit: str | None, forks: int, *, as_json: bool)
     return choose_exit_code(pong.status for pong in pongs)
 
 
-def _ping(host: Host) -> Generator[Pong | Pause, None, None]:
-    transport = open_transport(host.alias, host.connection)
+def _ping(host: Host, passwords: Passwords) -> Generator[Pong | Pause, None, None]:
+    transport = open_transport(host, passwords)
     settings = host.settings.model_copy(
         update={"python": choose_python(host.settings, host.connection, sys.executable)}
     )
@@ -150,6 +153,7 @@ _COLUMNS: tuple[tuple[str, Callable[[Pong], str]], ...] = (
     ("address", lambda pong: pong.route.address.removesuffix(":22") if pong.route else ""),
     ("via", lambda pong: ", ".join(pong.route.jumps) if pong.route else ""),
     ("key", _write_key),
+    ("as", lambda pong: "root" if pong.route and pong.route.become else ""),
     ("runtime", lambda pong: pong.runtime),
     ("image", _write_image),
     ("hardware", lambda pong: pong.hardware),

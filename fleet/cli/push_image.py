@@ -8,12 +8,14 @@ import json
 import socket
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from rich.text import Text
 
 from fleet.cli.consoles import open_stderr, open_stdout, print_problem
 from fleet.cli.ending import GOOD, choose_exit_code
+from fleet.cli.passwords import Ask, ask_passwords
 from fleet.cli.select import name_inventory, select
 from fleet.errors import SelectionError
 from fleet.fanout import Fanout
@@ -27,32 +29,44 @@ from fleet.progress_push import PushProgress, open_push_progress
 from fleet.report.terminal_blocks import Column, Ink, print_blocks
 from fleet.report.wording import count_things, format_duration, say_status
 from fleet.transport.open import open_transport
+from fleet.transport.passwords import Passwords
 from fleet.transport.ssh_tokens import local_user
 
 
-def push_images(
-    inventory: Path, what: str | None, limit: str | None, forks: int, *, via_peers: bool, as_json: bool
-) -> int:
-    """Push an image to the selected hosts, print how it ended for each; the exit code.
+@dataclass(frozen=True)
+class PushOptions:
+    """The options of `fleet push-image`."""
 
-    Args:
-        what: an image of this machine's engine or a file; None: to each host the image that it is measured in.
-        via_peers: hosts that are done send it on.
+    inventory: Path
+    what: str | None
+    """An image of this machine's engine or a file; None: to each host the image that it is measured in."""
+    limit: str | None
+    forks: int
+    ask: Ask
+    via_peers: bool
+    """Hosts that are done send it on."""
+    json: bool
+
+
+def push_images(options: PushOptions) -> int:
+    """Push an image to the selected hosts, print how it ended for each; the exit code.
 
     Raises:
         FleetError: the inventory or the limit is wrong, or there is no such image here.
     """
-    hosts = select(inventory, limit)
+    hosts = select(options.inventory, options.limit)
     if all(host.settings.runtime == "native" for host in hosts):
         raise SelectionError("None of these hosts is measured in a container (fleet_runtime).")
-    with _open_sources(what, hosts) as sources:
+    with _open_sources(options.what, hosts) as sources:
+        passwords = ask_passwords(options.ask, [host for host in hosts if host.alias in sources])
         sizes = {host.alias: sources[host.alias].size if host.alias in sources else 0 for host in hosts}
         console = open_stderr()
         with open_push_progress(sizes, console, live=console.is_terminal) as progress:
-            found = {outcome.alias: outcome for outcome in _push(hosts, sources, forks, progress, via_peers=via_peers)}
+            ends = _push(hosts, sources, options, progress, passwords)
+            found = {outcome.alias: outcome for outcome in ends}
     outcomes = [found[host.alias] for host in hosts]
-    outcomes = [end.model_copy(update={"hint": name_inventory(end.hint, inventory)}) for end in outcomes]
-    if as_json:
+    outcomes = [end.model_copy(update={"hint": name_inventory(end.hint, options.inventory)}) for end in outcomes]
+    if options.json:
         document = {"schema": "fleet.push/1", "hosts": [end.model_dump(mode="json") for end in outcomes]}
         sys.stdout.write(json.dumps(document, indent=2, sort_keys=True) + "\n")
     else:
@@ -73,18 +87,22 @@ def _open_sources(what: str | None, hosts: Sequence[Host]) -> Iterator[Mapping[s
 
 
 def _push(
-    hosts: Sequence[Host], sources: Mapping[str, Source], forks: int, progress: PushProgress, *, via_peers: bool
+    hosts: Sequence[Host],
+    sources: Mapping[str, Source],
+    options: PushOptions,
+    progress: PushProgress,
+    passwords: Passwords,
 ) -> Iterator[PushOutcome]:
     who = f"{local_user()}@{socket.gethostname()} (fleet push-image)"
-    peers = Peers(len(sources))
+    peers = Peers(len(sources), passwords)
 
     def make(host: Host) -> Push:
-        transport, source = open_transport(host.alias, host.connection), sources[host.alias]
-        if via_peers:
+        transport, source = open_transport(host, passwords), sources[host.alias]
+        if options.via_peers:
             return PeerPush(host, source, transport, progress.count, who, peers=peers)
         return Push(host, source, transport, progress.count, who)
 
-    fanout: Fanout[PushEvent] = Fanout((make(host).run() for host in hosts if host.alias in sources), forks)
+    fanout: Fanout[PushEvent] = Fanout((make(host).run() for host in hosts if host.alias in sources), options.forks)
     for event in itertools.chain(map(_skip, (host for host in hosts if host.alias not in sources)), fanout.run()):
         progress.show(event)
         if isinstance(event, PushFinished):

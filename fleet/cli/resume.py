@@ -9,6 +9,7 @@ import typer
 
 from fleet.cli.execution import carry_out
 from fleet.cli.measure import Limits, Work
+from fleet.cli.passwords import Ask, ask_passwords
 from fleet.cli.values import LimitOptions, read_limits
 from fleet.errors import ExitCode, StoreError
 from fleet.model.result import HostStatus
@@ -21,7 +22,7 @@ CANCEL_S = 120.0
 """How long a controller that goes on may take to cancel its run: its hosts have 30 s each, the slowest its limits."""
 
 
-def resume_run(reports: Path, run_id: str | None, limits: LimitOptions, *, as_json: bool) -> int:
+def resume_run(reports: Path, run_id: str | None, ask: Ask, limits: LimitOptions, *, as_json: bool) -> int:
     """Collect what has finished, follow what goes on, start what never was; the exit code.
 
     Raises:
@@ -30,10 +31,10 @@ def resume_run(reports: Path, run_id: str | None, limits: LimitOptions, *, as_js
     """
     store = Store(reports)
     path = store.find_open(run_id)
-    return _take_up(store, path, read_limits(limits, read_plan(path)), as_json=as_json)
+    return _take_up(store, path, ask, read_limits(limits, read_plan(path)), as_json=as_json)
 
 
-def cancel_run(reports: Path, run_id: str, *, as_json: bool) -> int:
+def cancel_run(reports: Path, run_id: str, ask: Ask, *, as_json: bool) -> int:
     """End a run on every host, and say where that is not certain; the exit code.
 
     Raises:
@@ -44,11 +45,11 @@ def cancel_run(reports: Path, run_id: str, *, as_json: bool) -> int:
     if is_running(path):
         _wait_for_controller(store, path)
     else:
-        _take_up(store, path, Limits(), as_json=as_json, cancel=True)
+        _take_up(store, path, ask, Limits(), as_json=as_json, cancel=True)
     return _say_what_is_left(read_run(path))
 
 
-def _take_up(store: Store, path: Path, limits: Limits, *, as_json: bool, cancel: bool = False) -> int:
+def _take_up(store: Store, path: Path, ask: Ask, limits: Limits, *, as_json: bool, cancel: bool = False) -> int:
     writer, run = reopen_run(path)
     with writer:
         outcomes = {alias: found for alias, found in run.outcomes.items() if found.status != HostStatus.CONTACT_LOST}
@@ -59,8 +60,9 @@ def _take_up(store: Store, path: Path, limits: Limits, *, as_json: bool, cancel:
             + (f", {len(going)} begun" if going else ""),
             err=True,
         )
+        passwords = ask_passwords(ask, (host for host in run.plan.hosts if host.alias not in outcomes))
         payload = b"" if cancel else read_payload(path, run.plan.payload_sha256)
-        work = Work(run.plan, payload, limits, left, outcomes)
+        work = Work(run.plan, payload, limits, left, outcomes, passwords)
         return carry_out(work, writer, store, as_json=as_json, cancel=cancel)
 
 

@@ -16,6 +16,7 @@ from fleet.bundle import Bundle, build_bundle, read_models
 from fleet.cli.dry_run import print_plan
 from fleet.cli.execution import carry_out
 from fleet.cli.measure import Work
+from fleet.cli.passwords import Ask, ask_passwords
 from fleet.cli.select import select
 from fleet.cli.values import LimitOptions, read_limits
 from fleet.cli.version import find_version
@@ -40,6 +41,7 @@ class RunOptions:
     """A shipped suite or the path of one, cells, or what failed in another run."""
     limit: str | None
     forks: int
+    ask: Ask
     dry_run: bool
     json: bool
     reports: Path
@@ -93,10 +95,11 @@ def run_suite(options: RunOptions) -> int:
     if options.dry_run:
         print_plan(plan, as_json=options.json)
         return ExitCode.OK
+    passwords = ask_passwords(options.ask, plan.hosts)
     store = Store(options.reports)
     with store.create(plan, bundle.data) as writer:
         typer.echo(f"run {plan.run_id} · results in {writer.path}", err=True)
-        work = Work(plan, bundle.data, limits, {}, {})
+        work = Work(plan, bundle.data, limits, {}, {}, passwords)
         return carry_out(work, writer, store, as_json=options.json)
 
 

@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from fleet.cli.consoles import open_stdout
+from fleet.cli.passwords import Ask, ask_passwords
 from fleet.errors import HostError
 from fleet.fanout import Fanout
 from fleet.host.framing import Shell
@@ -25,6 +26,7 @@ from fleet.store.opening import read_events, read_left
 from fleet.store.reader import StoredRun
 from fleet.store.rundir import Store
 from fleet.transport.open import open_transport
+from fleet.transport.passwords import Passwords
 
 
 @dataclass(frozen=True)
@@ -43,7 +45,7 @@ class HostNow:
     message: str = ""
 
 
-def show_status(reports: Path, run_id: str | None, *, as_json: bool) -> None:
+def show_status(reports: Path, run_id: str | None, ask: Ask, *, as_json: bool) -> None:
     """Print it: of a run that goes on, what its controller heard last; of one whose controller is gone, what hosts say.
 
     Raises:
@@ -56,7 +58,7 @@ def show_status(reports: Path, run_id: str | None, *, as_json: bool) -> None:
         board.apply(event)
     hosts = {alias: _read_board(state, run) for alias, state in board.hosts.items()}
     if not run.running and run.summary is None:
-        hosts |= _ask_hosts(run, hosts)
+        hosts |= _ask_hosts(run, hosts, ask)
     state = "running" if run.running else "complete" if run.summary else "incomplete"
     if as_json:
         document = {
@@ -81,24 +83,27 @@ def _read_board(state: HostState, run: StoredRun) -> HostNow:
     return HostNow(alias, state.word, state.cells_done(), total, cell, elapsed_s)
 
 
-def _ask_hosts(run: StoredRun, known: dict[str, HostNow]) -> dict[str, HostNow]:
+def _ask_hosts(run: StoredRun, known: dict[str, HostNow], ask: Ask) -> dict[str, HostNow]:
     """What the hosts say for which nobody speaks any more."""
     open_ = [host for host in run.plan.hosts if host.alias not in run.outcomes]
     left = read_left(run, [host.alias for host in open_])
     begun = [host for host in open_ if left[host.alias].told]
-    questions = (_ask(host, run, known[host.alias], left[host.alias]) for host in begun)
+    passwords = ask_passwords(ask, begun)
+    questions = (_ask(host, run, known[host.alias], left[host.alias], passwords) for host in begun)
     fanout: Fanout[HostNow] = Fanout(questions, run.plan.forks)
     never = {host.alias: replace(known[host.alias], state="never begun", cell=None) for host in open_}
     return never | {now.alias: now for now in fanout.run()}
 
 
-def _ask(host: HostPlan, run: StoredRun, known: HostNow, left: JobLeft) -> Generator[HostNow | Pause, None, None]:
+def _ask(
+    host: HostPlan, run: StoredRun, known: HostNow, left: JobLeft, passwords: Passwords
+) -> Generator[HostNow | Pause, None, None]:
     probe = reread_probe(left.files.get("probe", b""))
     if left.collected or probe is None:
         word = "ended, results are here" if left.collected else "not known: its probe is damaged"
         yield replace(known, state=word, cell=None)
         return
-    transport = open_transport(host.alias, host.connection)
+    transport = open_transport(host, passwords)
     try:
         state = poll_job(Shell(host.alias, transport), _name(host, run, probe))
     except HostError as error:

@@ -283,7 +283,7 @@ class Job:
     def _name_end(self, error: HostError) -> tuple[HostStatus, Stage]:
         """A host that cannot be reached any more may still be at work on what an earlier controller started."""
         status = HostStatus(error.status)
-        if self.left.told and status.out_of_reach:
+        if self.left.told and (status.out_of_reach or self._facts is None):
             return HostStatus.CONTACT_LOST, Stage.RUN
         return status, Stage(error.stage)
 

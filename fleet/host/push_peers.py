@@ -19,6 +19,7 @@ from fleet.host.push_steps import Staging, find_gathered
 from fleet.model.inventory import Host
 from fleet.model.push import PushNotice
 from fleet.transport.open import open_transport
+from fleet.transport.passwords import NO_PASSWORDS, Passwords
 
 WAIT_S = 0.5
 
@@ -39,9 +40,11 @@ class Peers:
 
     Args:
         hosts: how many take part.
+        passwords: for whoever is connected to in order to send.
     """
 
-    def __init__(self, hosts: int) -> None:
+    def __init__(self, hosts: int, passwords: Passwords = NO_PASSWORDS) -> None:
+        self.passwords = passwords
         self._lock, self._digest_lock = threading.Lock(), threading.Lock()
         self._left = hosts
         self._free: dict[str, list[Peer]] = defaultdict(list)
@@ -159,7 +162,7 @@ class PeerPush(Push):
     def _fetch(self, peer: Peer, key: str, stream: Stream, staging: Staging, offset: int) -> Steps[int]:
         """As much as comes from another host; how much there is then."""
         alias, word = peer.host.alias, f"peer-{secrets.token_hex(6)}"
-        transport = open_transport(alias, peer.host.connection)
+        transport = open_transport(peer.host, self.peers.passwords)
         try:
             server = start_server(Shell(alias, transport), peer.staging, word, key, stream.size)
             while offset < stream.size:

@@ -25,6 +25,9 @@ READ = frozenset({"ansible_connection", *_HOST, *_PORT, *_USER, *_KEY, *_SSH_ARG
 """Ansible's variables that say how to reach a host. Its others are left alone."""
 
 _PASSWORDS = frozenset({"ansible_password", "ansible_ssh_pass", "ansible_ssh_password"})
+_SUDO_PASSWORDS = frozenset({"ansible_become_password", "ansible_become_pass", "ansible_sudo_pass"})
+_BECOME = frozenset({"ansible_become", "ansible_sudo"})
+_NO = frozenset({"false", "no", "off", "n", "0"})
 _NEIGHBOURS = ("ansible_scp_extra_args", "ansible_sftp_extra_args", "ansible_ssh_pass")
 """Variables of Ansible that look like one of ours and are none."""
 
@@ -64,9 +67,14 @@ def find_slips(variables: Iterable[Variable]) -> Iterator[str]:
     first: dict[int, Variable] = {}
     for variable in variables:
         first.setdefault(id(variable.key_node), variable)
+    aware = any(variable.key == "fleet_become" for variable in first.values())
     for key, variable in ((variable.key, variable) for variable in first.values()):
         if key in _PASSWORDS:
-            yield str(variable.error("is not used: fleet logs in with keys or the SSH agent only"))
+            yield str(variable.error("is not used: fleet asks for a password, with --ask-pass"))
+        elif key in _SUDO_PASSWORDS:
+            yield str(variable.error("is not used: fleet asks for a password, with --ask-become-pass"))
+        elif key in _BECOME and not aware and str(variable.node.value).lower() not in _NO:
+            yield str(variable.error("is not used: what makes fleet work as root on a host is fleet_become: true"))
         elif key.startswith("ansible_") and key not in READ:
             near = difflib.get_close_matches(key, [*READ, *_NEIGHBOURS], n=1, cutoff=0.9)
             if near and near[0] in READ:

@@ -15,6 +15,7 @@ VAULT_HEADER = "$ANSIBLE_VAULT;"
 MERGE_TAG = "tag:yaml.org,2002:merge"
 STR_TAG = "tag:yaml.org,2002:str"
 NULL_TAG = "tag:yaml.org,2002:null"
+BOOL_TAG = "tag:yaml.org,2002:bool"
 
 _CONVERT = "convert it once with: ansible-inventory -i {file} --list --yaml"
 

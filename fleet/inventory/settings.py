@@ -16,12 +16,15 @@ from fleet.inventory.variables import Variables
 from fleet.model.inventory import Settings
 
 PREFIX = "fleet_"
+BECOME = PREFIX + "become"
+"""The one setting that is a truth value."""
 
 MEANINGS = {
     "image": "the name of a container image, e.g. nvcr.io/nvidia/tensorflow:25.02-tf2-py3",
     "runtime": "docker or native",
     "runtime_args": 'a list of texts, e.g. ["--cpuset-cpus", "0-15"]',
     "devices": "cpu, all, a number of GPUs, or a list of GPU indexes or UUIDs",
+    "become": "true or false",
     "workdir": "an absolute path or one that begins with ~/, without blanks",
     "ulimits": "a mapping of limits, e.g. {memlock: -1}",
     "ipc": "host or private",
@@ -29,7 +32,12 @@ MEANINGS = {
 }
 """What each setting must be, for people."""
 
-WORDS = {"runtime": ("docker", "native"), "devices": ("cpu", "all"), "ipc": ("host", "private")}
+WORDS = {
+    "runtime": ("docker", "native"),
+    "devices": ("cpu", "all"),
+    "become": ("true", "false"),
+    "ipc": ("host", "private"),
+}
 """The words that these settings take."""
 
 
@@ -57,7 +65,7 @@ def _read_settings(variables: Variables) -> Settings:
     for variable in variables.values():
         if variable.key.removeprefix(PREFIX) not in Settings.model_fields:
             raise _unknown_setting(variable)
-    values = {key.removeprefix(PREFIX): variable.read() for key, variable in variables.items()}
+    values = {key.removeprefix(PREFIX): variable.read(truth=key == BECOME) for key, variable in variables.items()}
     try:
         return Settings.model_validate(values)
     except ValidationError as error:

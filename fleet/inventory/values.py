@@ -10,7 +10,7 @@ from yaml.constructor import ConstructorError, SafeConstructor
 from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 from fleet.errors import ConfigError
-from fleet.inventory.documents import NULL_TAG, STR_TAG, Document, Entry, describe
+from fleet.inventory.documents import BOOL_TAG, NULL_TAG, STR_TAG, Document, Entry, describe
 
 _YAML_TAG = "tag:yaml.org,2002:"
 _PLAIN_NUMBER = re.compile(r"-?(0|[1-9][0-9]*)")
@@ -31,13 +31,18 @@ class Variable:
         """`file:line: owner: key message`."""
         return self.document.error(node or self.node, f"{self.owner}: {self.key} {message}", hint)
 
-    def read(self) -> object:
+    def read(self, *, truth: bool = False) -> object:
         """The value: str, int or float, or lists and dicts of them.
+
+        Args:
+            truth: it may also be a truth value.
 
         Raises:
             ConfigError: it holds nothing (null), a truth value, a template, something encrypted, a control character,
                 or a number that YAML reads otherwise than it looks. No variable of ours takes any of these.
         """
+        if truth and self.node.tag == BOOL_TAG and self.node.value.lower() in SafeConstructor.bool_values:
+            return SafeConstructor.bool_values[self.node.value.lower()]
         return self._read_node(self.node)
 
     def read_text(self) -> str:

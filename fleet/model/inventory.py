@@ -55,8 +55,11 @@ class Settings(Noun):
     """`cpu`: a CPU host. `all`, a number, a list of indexes or UUIDs: a GPU host, and which GPUs the payload may use.
     Said and not found out, so that a GPU host that has lost its GPU fails instead of passing for a CPU host."""
 
+    become: bool = False
+    """Everything on the host runs as root, by sudo: for an SSH user who may not use the engine."""
+
     workdir: str = Field(default=DEFAULT_WORKDIR, pattern=r"^(~|(~?/)[A-Za-z0-9._/@+~-]*)$", max_length=512)
-    """Directory on the host, owned by the SSH user and private to it. `~/` is the user's home."""
+    """Directory on the host, owned by the SSH user (root with `become`) and private to it. `~/` is the user's home."""
 
     ulimits: Mapping[str, str] = Field(default={"memlock": "-1", "stack": "67108864"})
     """`docker run --ulimit`; the defaults are what NVIDIA advises. `{}` for an engine that may not raise limits."""

@@ -23,20 +23,23 @@ class Completed:
 
 @dataclass(frozen=True)
 class Route:
-    """How a host is reached. As text: `user@host:port, key SOURCE SHA256:… via JUMP`."""
+    """How a host is reached. As text: `user@host:port, key SOURCE SHA256:… via JUMP, then root by sudo`."""
 
     address: str
     """`user@host:port`, or `this machine`."""
     key: str = ""
-    """Where the key that the host took comes from: a path, `agent (comment)`; empty before the connection."""
+    """What opened the host: the key's path, `agent (comment)`, or `password`; empty before the connection."""
     fingerprint: str = ""
-    """Of that key: `SHA256:…`."""
+    """Of the key: `SHA256:…`."""
     jumps: tuple[str, ...] = ()
     """`host:port` of the jump hosts, the nearest first."""
+    become: bool = False
+    """Commands run as root, by sudo."""
 
     def __str__(self) -> str:
-        key = f", key {self.key} {self.fingerprint}" if self.key else ""
-        return self.address + key + (f" via {', '.join(self.jumps)}" if self.jumps else "")
+        key = f", key {self.key} {self.fingerprint}" if self.fingerprint else f", {self.key}" if self.key else ""
+        via = f" via {', '.join(self.jumps)}" if self.jumps else ""
+        return self.address + key + via + (", then root by sudo" if self.become else "")
 
 
 class Reader(Protocol):
@@ -97,6 +100,13 @@ def quote_command(argv: Sequence[str], mark: str = "") -> str:
     say = f"printf %s {_quote(mark)}"
     text = (f"{say}; {say} >&2; " if mark else "") + _write_command(argv)
     return f"exec /bin/sh -c 'eval \"$(printf %b \"$1\")\"' sh '{text}'"
+
+
+def write_plainly(argv: Sequence[str]) -> str:
+    """The same for a /bin/sh that reads it from anywhere else than a command line."""
+    if list(argv[:2]) != ["/bin/sh", "-c"]:
+        return f"exec {shlex.join(argv)}"
+    return f"set -- {shlex.join(argv[4:])}\n{argv[2]}"
 
 
 def _write_command(argv: Sequence[str]) -> str:

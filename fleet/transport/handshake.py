@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import paramiko
 
-from fleet.errors import Unreachable
+from fleet.errors import HostError
 from fleet.transport.deadline import Deadline
 from fleet.transport.faults import Place, unreachable
 from fleet.transport.proxy_command import ProxySocket
@@ -14,9 +14,9 @@ _BUSY_SIGNS = (b"Exceeded MaxStartups", b"Not allowed at this time")
 
 
 class Dropped(Exception):
-    """sshd hung up before it said anything: it has too many connections under way."""
+    """sshd hung up, and another try is worth it: it has too many connections under way, or wanted no more keys."""
 
-    def __init__(self, error: Unreachable) -> None:
+    def __init__(self, error: HostError) -> None:
         super().__init__()
         self.error = error
 

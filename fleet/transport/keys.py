@@ -128,6 +128,7 @@ def _nothing_to_offer(place: Place, endpoint: Endpoint, problems: list[Unusable]
         looked = f"there is none of {', '.join(DEFAULT_IDENTITIES)} in ~/.ssh"
     what = f"There is no key to offer to {endpoint.user}@{place}: no agent holds one, and {looked}."
     hint = "Set ansible_ssh_private_key_file, or start an agent; under cron there is none unless SSH_AUTH_SOCK says so."
+    hint += "" if place.is_jump else " For a password give --ask-pass."
     return auth_failed(place, "no_key", what, hint)
 
 

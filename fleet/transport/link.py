@@ -1,7 +1,7 @@
 """One authenticated SSH connection: Fabric and paramiko with every default that bites replaced.
 
-Host keys are verified on each hop, each step has its time limit, nothing is read from `~/.fabric.*`; no password, no
-agent forwarding, nothing on stderr.
+Host keys are verified on each hop, each step has its time limit, nothing is read from `~/.fabric.*`; no agent
+forwarding, nothing on stderr.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any, Protocol
 import fabric
 import paramiko
 
-from fleet.transport.authentication import KeyOffers
+from fleet.transport.authentication import Login
 from fleet.transport.deadline import Deadline
 from fleet.transport.faults import Place, bad_host_key
 from fleet.transport.handshake import Dropped, explain_handshake
@@ -106,7 +106,7 @@ class Link:
     def __init__(self) -> None:
         self._connections: list[fabric.Connection] = []
         self._sockets: list[SshSocket] = []
-        self._offers: list[KeyOffers] = []
+        self._logins: list[Login] = []
 
     @property
     def transport(self) -> paramiko.Transport:
@@ -118,7 +118,12 @@ class Link:
     @property
     def accepted(self) -> Offer | None:
         """The key that the host took."""
-        return self._offers[-1].accepted if self._offers else None
+        return self._logins[-1].accepted if self._logins else None
+
+    @property
+    def by_password(self) -> bool:
+        """The host took the password."""
+        return bool(self._logins) and self._logins[-1].by_password
 
     @property
     def is_alive(self) -> bool:
@@ -142,26 +147,30 @@ class Link:
         for sock in self._sockets:
             with contextlib.suppress(OSError):
                 sock.close()
-        for offers in self._offers:
-            offers.close()
-        self._connections, self._sockets, self._offers = [], [], []
+        for login in self._logins:
+            login.close()
+        self._connections, self._sockets, self._logins = [], [], []
 
-    def extend(self, place: Place, endpoint: Endpoint, check: CheckKey, deadline: Deadline) -> None:
+    def extend(
+        self, place: Place, endpoint: Endpoint, check: CheckKey, deadline: Deadline, password: str | None = None
+    ) -> None:
         """Connect one hop further, when there is room at its server, and again while a busy sshd drops us.
+
+        Args:
+            password: for this hop, if it takes no key.
 
         Raises:
             Unreachable, AuthFailed, or what `check` raises.
         """
         with LOGINS.enter(endpoint.server, place, deadline):
-            self._knock(place, endpoint, check, deadline)
+            deadline = deadline.within(endpoint.connect_timeout_s or CONNECT_LIMIT_S)
+            self._knock(place, endpoint, check, Login(place, endpoint, deadline, password), deadline)
 
-    def _knock(self, place: Place, endpoint: Endpoint, check: CheckKey, deadline: Deadline) -> None:
-        deadline = deadline.within(endpoint.connect_timeout_s or CONNECT_LIMIT_S)
-        offers = KeyOffers(place, endpoint, deadline)
-        self._offers.append(offers)
+    def _knock(self, place: Place, endpoint: Endpoint, check: CheckKey, login: Login, deadline: Deadline) -> None:
+        self._logins.append(login)
         for attempt in range(_MOST_TRIES):
             try:
-                self._try_hop(place, endpoint, check, offers, deadline)
+                self._try_hop(place, endpoint, check, login, deadline)
                 return
             except Dropped as dropped:
                 pause = 0.2 * 2**attempt * random.uniform(0.5, 1.5)
@@ -169,9 +178,7 @@ class Link:
                     raise dropped.error from None
                 time.sleep(pause)
 
-    def _try_hop(
-        self, place: Place, endpoint: Endpoint, check: CheckKey, offers: KeyOffers, deadline: Deadline
-    ) -> None:
+    def _try_hop(self, place: Place, endpoint: Endpoint, check: CheckKey, login: Login, deadline: Deadline) -> None:
         gateway = self._connections[-1] if self._connections else None
         sock = None if gateway else _open_socket(place, endpoint, deadline)
         keys = find_host_keys(endpoint.known_hosts_files, endpoint.host, endpoint.port, endpoint.host_key_alias)
@@ -181,7 +188,7 @@ class Link:
             if sock is not None:
                 sock.trusted = True
 
-        connection = _build_connection(endpoint, gateway, sock, _Terms(keys.offered_types(), offers, deadline))
+        connection = _build_connection(endpoint, gateway, sock, _Terms(keys.offered_types(), login, deadline))
         connection.client.set_missing_host_key_policy(_Gate(admit))
         try:
             with WATCHDOG.watch(deadline.left(), self.abort if sock is None else sock.shut_down):
@@ -198,8 +205,11 @@ class Link:
         self._sockets += [sock] if sock else []
 
 
-def open_link(alias: str, endpoint: Endpoint, deadline: Deadline) -> Link:
+def open_link(alias: str, endpoint: Endpoint, deadline: Deadline, password: str | None = None) -> Link:
     """Connect to a host, through its jump hosts.
+
+    Args:
+        password: for the host itself. Jump hosts never get it: each would learn the password of all machines behind it.
 
     Raises:
         Unreachable, AuthFailed, HostKeyUnknown, HostKeyChanged: nothing is left open.
@@ -207,7 +217,8 @@ def open_link(alias: str, endpoint: Endpoint, deadline: Deadline) -> Link:
     link = Link()
     try:
         for hop in (*endpoint.jumps, endpoint):
-            link.extend(Place(alias, hop.host, hop.port, hop is not endpoint), hop, require_known_key, deadline)
+            place = Place(alias, hop.host, hop.port, is_jump=hop is not endpoint)
+            link.extend(place, hop, require_known_key, deadline, None if place.is_jump else password)
     except BaseException:
         link.close()
         raise
@@ -226,7 +237,7 @@ class _Terms:
     """What both ends of one handshake agree on."""
 
     key_types: Sequence[str]
-    offers: KeyOffers
+    login: Login
     deadline: Deadline
 
 
@@ -248,7 +259,7 @@ def _build_connection(
         "auth_timeout": left,
         "channel_timeout": left,
         "transport_factory": make_transport,
-        "auth_strategy": terms.offers,
+        "auth_strategy": terms.login,
     }
     if sock is not None:
         kwargs["sock"] = sock

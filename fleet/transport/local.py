@@ -23,6 +23,7 @@ from fleet.transport.ssh_tokens import home_directory
 DRAIN_LIMIT_S = 5.0
 """How long after its end a command's output may stay open (held by a child in the background) without a byte."""
 
+_KILL_LIMIT_S = 2.0
 _CHUNK_BYTES = 1 << 16
 
 
@@ -141,10 +142,13 @@ def _wait(process: subprocess.Popen[bytes], deadline: Deadline) -> bool:
 
 def _end(process: subprocess.Popen[bytes]) -> None:
     """Kill what still runs, with its children; a command that ended leaves its detached children alone."""
-    if process.poll() is None:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
+    ended = process.poll() is not None
     for stream in (process.stdin, process.stdout, process.stderr):
         if stream is not None:
             stream.close()
+    if not ended:
+        # What sudo has started is root's and not ours to kill: it ends by itself.
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGKILL)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(_KILL_LIMIT_S)

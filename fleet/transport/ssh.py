@@ -12,13 +12,14 @@ from dataclasses import dataclass, field, replace
 
 import paramiko
 
-from fleet.errors import ContactLost, HostError
+from fleet.errors import AuthFailed, ContactLost, HostError
 from fleet.model.inventory import Connection
 from fleet.transport.base import Completed, Reader, Route, quote_command
 from fleet.transport.capture import Capture
 from fleet.transport.deadline import Deadline
 from fleet.transport.faults import Place, contact_lost, unreachable
 from fleet.transport.link import Link, open_link
+from fleet.transport.password_login import REFUSED
 from fleet.transport.ssh_config import Endpoint, resolve_endpoint
 from fleet.transport.watchdog import WATCHDOG
 
@@ -42,12 +43,22 @@ class SshTransport:
         alias: the host's name in the inventory.
         connection: how to reach it.
         known_hosts: files that replace those of ssh_config, for jump hosts too.
+        password: for the host, if it takes none of our keys.
     """
 
-    def __init__(self, alias: str, connection: Connection, *, known_hosts: Sequence[str] | None = None) -> None:
+    def __init__(
+        self,
+        alias: str,
+        connection: Connection,
+        *,
+        known_hosts: Sequence[str] | None = None,
+        password: str | None = None,
+    ) -> None:
         self._alias = alias
         self._connection = connection
         self._known_hosts = tuple(known_hosts) if known_hosts is not None else None
+        self._password = password
+        self._refused: AuthFailed | None = None
         self._endpoint: Endpoint | None = None
         self._link: Link | None = None
 
@@ -68,10 +79,11 @@ class SshTransport:
         """The way to the host; the key only once the connection is made."""
         end = self.endpoint
         accepted = self._link.accepted if self._link is not None else None
+        by_password = self._link is not None and self._link.by_password
         return Route(
             address=f"{end.user}@{self._place.address}",
-            key=accepted.source if accepted else "",
-            fingerprint=str(accepted.key.fingerprint) if accepted else "",
+            key="password" if by_password else accepted.source if accepted else "",
+            fingerprint=str(accepted.key.fingerprint) if accepted and not by_password else "",
             jumps=tuple(Place(self._alias, jump.host, jump.port).address for jump in end.jumps),
         )
 
@@ -117,7 +129,7 @@ class SshTransport:
         if self._link is not None and not self._link.is_alive:
             self.close()
         if self._link is None:
-            self._link = open_link(self._alias, self.endpoint, deadline)
+            self._link = self._connect(deadline)
         with self._translated(deadline), self._watched(deadline):
             try:
                 return self._link.transport.open_session(timeout=deadline.left())
@@ -125,6 +137,16 @@ class SshTransport:
                 # No channel in time, or none left: commands that outlived their time limit count for MaxSessions.
                 self.close()
                 raise
+
+    def _connect(self, deadline: Deadline) -> Link:
+        # Whoever polls comes again and again, and each wrong try brings the account nearer to its lock.
+        if self._refused is not None:
+            raise self._refused
+        try:
+            return open_link(self._alias, self.endpoint, deadline, self._password)
+        except AuthFailed as error:
+            self._refused = error if error.reason == REFUSED else None
+            raise
 
     @contextlib.contextmanager
     def _watched(self, deadline: Deadline) -> Iterator[None]:

@@ -14,7 +14,7 @@ from pathlib import Path
 from fleet.errors import HostError
 from fleet.fanout import Fanout
 from fleet.host.pause import Pause
-from fleet.model.inventory import Connection
+from fleet.model.inventory import Connection, Host
 from fleet.transport.open import open_transport
 
 LIMIT_S = 120.0
@@ -32,7 +32,7 @@ class Job:
 
     def run(self) -> Generator[str | Pause, None, None]:
         """Says what went wrong."""
-        transport = open_transport(self.address, self.connection)
+        transport = open_transport(Host(alias=self.address, connection=self.connection))
         argv = ["/bin/sh", "-c", self.command]
         try:
             self.result.write_bytes(transport.run(argv, stdin=self.payload, timeout_s=LIMIT_S).stdout)

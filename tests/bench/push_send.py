@@ -21,7 +21,7 @@ from fleet.transport.open import open_transport
 
 def send(inventory: Path, path: Path, workdir: str) -> tuple[float, float]:
     host = load_inventory(inventory).hosts[0]
-    transport = open_transport(host.alias, host.connection)
+    transport = open_transport(host)
     shell = Shell(host.alias, transport)
     staging = Staging(workdir, "image-bench.tar", "push-bench", "bench")
     with path.open("rb") as file:

@@ -37,7 +37,7 @@ def pair(lab_hosts: LabHosts, workspace: Path) -> Iterator[list[tuple[LabHost, S
     """Two hosts: how they are reached, and where each has, or will have, the file."""
     hosts = lab_hosts(2)
     inventory = load_inventory(write_inventory(workspace / "lab.yaml", hosts, fleet_image="x:1"))
-    transports = [open_transport(host.alias, host.connection) for host in inventory.hosts]
+    transports = [open_transport(host) for host in inventory.hosts]
     yield [
         (host, Shell(host.alias, transport), Staging(str(host.workdir), "image-1.tar", f"push-{number}", "me@here"))
         for number, (host, transport) in enumerate(zip(hosts, transports, strict=True))

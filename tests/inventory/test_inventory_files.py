@@ -123,6 +123,16 @@ def test_what_is_not_ours_is_left_alone(tmp_path: Path) -> None:
     assert inventory.hosts[0].settings == Settings()
 
 
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [("true", True), ("yes", True), ("On", True), ("'yes'", True), ("no", False), ("False", False)],
+)
+def test_become_is_a_truth_value_however_it_is_written(tmp_path: Path, written: str, meant: bool) -> None:
+    text = f"all: {{vars: {{fleet_become: {written}}}, hosts: {{gpu01: , gpu02: {{fleet_become: false}}}}}}"
+    first, second = load(tmp_path, text).hosts
+    assert (first.settings.become, second.settings.become) == (meant, False)
+
+
 def test_a_template_that_is_overridden_is_not_ours_to_judge(tmp_path: Path) -> None:
     text = "all: {vars: {ansible_user: '{{ me }}'}, hosts: {gpu01: {ansible_user: bob}}}"
     assert load(tmp_path, text).hosts[0].connection.user == "bob"

@@ -49,6 +49,11 @@ VARIABLES = [
     ("fleet_runtime_args: [--init, 7]", "fleet_runtime_args must be a list of texts", ""),
     ("fleet_runtime_args: [--init, ~]", "fleet_runtime_args has no value", ""),
     ("fleet_devices: 0", "a number of GPUs is from 1 to 1024", ""),
+    ("fleet_become: maybe", "fleet_become must be true or false; it is 'maybe'", ""),
+    ("fleet_become: ture", "fleet_become must be true or false", "did you mean true?"),
+    ("fleet_become: 2", "fleet_become must be true or false; it is 2", ""),
+    ("fleet_become: '{{ x }}'", "fleet_become is a template", ""),
+    ("fleet_become:", "fleet_become has no value", ""),
     ("fleet_devices: yes", "fleet_devices is a truth value", "'yes'"),
     ("fleet_devices: gpu", "fleet_devices must be cpu, all, a number of GPUs, or a list", "write all for every GPU"),
     ("fleet_devices: CPU", "it is 'CPU'", "did you mean cpu?"),
@@ -197,20 +202,28 @@ def test_a_variable_that_would_not_be_read_is_a_warning_once(tmp_path: Path) -> 
         "  vars:\n"
         "    ansible_usr: bench\n"
         "    ansible_become_user: root\n"
+        "    ansible_become: true\n"
         "    ansible_sftp_extra_args: -4\n"
         "  hosts:\n"
         "    gpu[01:03]:\n"
         "      ansible_password: !vault x\n"
+        "      ansible_become: false\n"
+        "      ansible_become_password: x\n"
         "      ansible_prot: 22\n"
     )
     path = tmp_path / "lab.yaml"
-    only = "is not used: fleet logs in with keys or the SSH agent only"
+    asks = "is not used: fleet asks for a password, with"
     assert load_inventory(path).warnings == (
         f"{path}:3: group gpu: ansible_usr is left alone; did you mean ansible_user?",
-        f"{tmp_path}/group_vars/gpu.yml:1: group gpu: ansible_ssh_pass {only}",
-        f"{path}:8: host gpu01: ansible_password {only}",
-        f"{path}:9: host gpu01: ansible_prot is left alone; did you mean ansible_port?",
+        f"{path}:5: group gpu: ansible_become is not used:"
+        " what makes fleet work as root on a host is fleet_become: true",
+        f"{tmp_path}/group_vars/gpu.yml:1: group gpu: ansible_ssh_pass {asks} --ask-pass",
+        f"{path}:9: host gpu01: ansible_password {asks} --ask-pass",
+        f"{path}:11: host gpu01: ansible_become_password {asks} --ask-become-pass",
+        f"{path}:12: host gpu01: ansible_prot is left alone; did you mean ansible_port?",
     )
+    path.write_text(path.read_text() + "      fleet_become: true\n")
+    assert not [warning for warning in load_inventory(path).warnings if "ansible_become is" in warning]
 
 
 def test_a_digest_pins_an_image(tmp_path: Path) -> None:

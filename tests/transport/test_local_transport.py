@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from fleet.errors import ContactLost
-from fleet.model.inventory import Connection
+from fleet.model.inventory import Connection, Host
 from fleet.transport.local import LocalTransport
 from fleet.transport.open import open_transport
 
-HERE = open_transport("localhost", Connection(kind="local"))
+HERE = open_transport(Host(alias="localhost", connection=Connection(kind="local")))
 
 
 def test_it_is_chosen_by_the_connection() -> None:

@@ -76,6 +76,26 @@ def test_the_control_node_sends_an_image_less_often_than_there_are_hosts(
         assert not (host.home / ".ssh").exists()
 
 
+def test_hosts_on_which_fleet_is_root_send_it_on_too(
+    lab_hosts: LabHosts,
+    engines: list[SpareEngine],
+    built: tuple[BuiltImage, Path],
+    workspace: Path,
+    run_fleet: RunFleet,
+) -> None:
+    rules = "bench ALL=(ALL) NOPASSWD: ALL"
+    hosts = start_hosts(lab_hosts, engines[:2], docker_permission=False, workdir_owner="root", sudoers=rules)
+    image, archive = built
+    told, err = push(run_fleet, write_inventory(workspace / "lab.yaml", hosts, fleet_become=True), archive)
+
+    assert [engine.docker("image", "inspect", "--format", "{{.Id}}", image.name) for engine in engines[:2]] == [
+        image.id
+    ] * 2
+    assert sorted(host["fetched_bytes"] for host in told.values()) == [0, archive.stat().st_size], err
+    for host in hosts:
+        assert host.exec("ls", "-A", str(host.workdir)).count("image") == 0
+
+
 def test_a_host_that_no_other_reaches_gets_it_from_here(
     lab_hosts: LabHosts,
     engines: list[SpareEngine],

@@ -20,6 +20,7 @@ from fleet.transport.deadline import Deadline
 from fleet.transport.faults import Place, contact_lost, unreachable
 from fleet.transport.link import Link, open_link
 from fleet.transport.password_login import REFUSED
+from fleet.transport.spare import SpareChannel
 from fleet.transport.ssh_config import Endpoint, resolve_endpoint
 from fleet.transport.watchdog import WATCHDOG
 
@@ -61,6 +62,7 @@ class SshTransport:
         self._refused: AuthFailed | None = None
         self._endpoint: Endpoint | None = None
         self._link: Link | None = None
+        self._spare: SpareChannel | None = None
 
     @property
     def endpoint(self) -> Endpoint:
@@ -94,11 +96,14 @@ class SshTransport:
         deadline = Deadline(timeout_s)
         mark = secrets.token_hex(12)
         line = quote_command(argv, mark)
+        is_first = self._link is None
         channel = self._open_channel(deadline)
         feed = io.BytesIO(stdin) if isinstance(stdin, bytes) else stdin
         work = _Command(channel, feed, Capture(limit_bytes, mark.encode()), Capture(limit_bytes, mark.encode()))
         with self._translated(deadline), self._watched(deadline):
             try:
+                if is_first and self._link is not None:
+                    self._spare = SpareChannel(self._link.transport)
                 channel.exec_command(line)
                 ended = work.follow(deadline)
             finally:
@@ -106,7 +111,7 @@ class SshTransport:
         return self._conclude(work, ended, deadline, timeout_s)
 
     def close(self) -> None:
-        link, self._link = self._link, None
+        link, self._link, self._spare = self._link, None, None
         if link is not None:
             link.close()
 
@@ -132,7 +137,9 @@ class SshTransport:
             self._link = self._connect(deadline)
         with self._translated(deadline), self._watched(deadline):
             try:
-                return self._link.transport.open_session(timeout=deadline.left())
+                spare, self._spare = self._spare, None
+                channel = spare.take() if spare else None
+                return channel or self._link.transport.open_session(timeout=deadline.left())
             except paramiko.SSHException:
                 # No channel in time, or none left: commands that outlived their time limit count for MaxSessions.
                 self.close()

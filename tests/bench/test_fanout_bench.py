@@ -12,6 +12,7 @@ import pytest
 from tests.bench.fanout_hosts import start_hosts
 from tests.bench.fanout_tools import TOOLS
 from tests.bench.fanout_work import COMMAND, Work
+from tests.bench.round_trips import FAR_S, MOST_ROUND_TRIPS, time_start
 from tests.conftest import ROOT
 
 pytestmark = pytest.mark.needs("ssh", "root")
@@ -84,3 +85,9 @@ def test_memory_is_that_of_all_processes_together() -> None:
 def test_every_tool_is_pinned() -> None:
     assert [tool.name for tool in TOOLS if not tool.requirement] == ["fleet", "fleet run", "OpenSSH"]
     assert all(tool.requirement.count("==") == 1 for tool in TOOLS if tool.requirement)
+
+
+def test_a_host_far_away_is_started_in_nine_round_trips() -> None:
+    with start_hosts(1) as hosts:
+        # So far away that the payload has begun before the first poll comes, which would count.
+        assert min(time_start(hosts, 4 * FAR_S)[1] for _ in range(2)) <= MOST_ROUND_TRIPS

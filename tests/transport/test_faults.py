@@ -184,6 +184,7 @@ def test_connection_that_died_while_idle_is_made_again(start_sshd: StartSshd, op
     transport.run(["true"], timeout_s=10)
     for pid in sshd.descendants():
         os.kill(pid, signal.SIGKILL)
+    time.sleep(0.5)
     assert transport.run(["echo", "again"], timeout_s=10).stdout == b"again\n"
 
 

@@ -68,10 +68,10 @@ def test_who_hangs_leaves_the_room_to_others(monkeypatch: pytest.MonkeyPatch) ->
 
 @pytest.mark.needs("ssh", "root")
 def test_sixty_hosts_behind_one_sshd_as_debian_configures_it(start_sshd: StartSshd, open_ssh: OpenTransport) -> None:
-    """MaxStartups 10:30:100 drops one in three from the eleventh on; it never comes to that."""
+    """MaxStartups 10:30:100 drops one in three from the eleventh on: without limit, most of sixty are dropped once."""
     sshd = start_sshd("MaxStartups 10:30:100")
     assert reach(sshd, open_ssh, 60) == [0] * 60
-    assert b"MaxStartups" not in (sshd.folder / f"log-{sshd.port}").read_bytes()
+    assert (sshd.folder / f"log-{sshd.port}").read_bytes().count(b"MaxStartups") <= 12
 
 
 @pytest.mark.needs("ssh", "root")

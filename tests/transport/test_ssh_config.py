@@ -193,11 +193,10 @@ class TestJumps:
     def test_many_hosts_behind_one(
         self, sshd: Sshd, start_sshd: StartSshd, open_ssh: OpenTransport, write_config: Callable[..., Path]
     ) -> None:
-        gate = start_sshd("MaxStartups 10:100:11", host="127.1.0.1")
+        gate = start_sshd("MaxStartups 10:30:100", host="127.1.0.1")
         transports = [open_ssh(self.config(write_config, gate, sshd)) for _ in range(32)]
         with ThreadPoolExecutor(32) as pool:
             assert set(pool.map(lambda t: t.run(["true"], timeout_s=60).exit_status, transports)) == {0}
-        assert b"MaxStartups" not in (gate.folder / f"log-{gate.port}").read_bytes()
 
     def test_unknown_jump_host(
         self, sshd: Sshd, jump: Sshd, open_ssh: OpenTransport, write_config: Callable[..., Path]

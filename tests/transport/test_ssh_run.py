@@ -196,6 +196,14 @@ def test_forced_command_is_told_from_ours(start_sshd: Callable[..., Sshd], open_
     assert "currently not available" in no_shell.value.message
 
 
+def test_an_sshd_may_allow_one_session_at_a_time(start_sshd: Callable[..., Sshd], open_ssh: OpenTransport) -> None:
+    sshd = start_sshd("MaxSessions 1")
+    transport = open_ssh(sshd.connection(), sshd.known_hosts)
+    for word in ("one", "two", "three"):
+        assert transport.run(["echo", word], timeout_s=10).stdout == f"{word}\n".encode()
+    assert transport.run(["sh", "-c", "sleep 0.3; echo four"], timeout_s=10).stdout == b"four\n"
+
+
 def test_connects_once_and_again_after_close(sshd: Sshd, open_ssh: OpenTransport) -> None:
     transport = open_ssh(sshd.connection(), sshd.known_hosts)
     ask = ["sh", "-c", "echo $PPID"]

@@ -13,7 +13,6 @@ import typer
 
 from fleet.cli.completion import complete_models, complete_run, complete_suite
 from fleet.cli.options import (
-    POLL,
     REPORTS,
     AskBecomePass,
     AskPass,
@@ -110,7 +109,7 @@ def run(
     wave: Wave = 0,
     deadline: Deadline = None,
     max_fail: MaxFail = None,
-    poll: Poll = POLL,
+    poll: Poll = None,
     wait_idle: WaitIdle = None,
     ignore_busy: IgnoreBusy = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be done; connect to nothing.")] = False,
@@ -146,7 +145,7 @@ def resume(
     wave: Wave = 0,
     deadline: Deadline = None,
     max_fail: MaxFail = None,
-    poll: Poll = POLL,
+    poll: Poll = None,
     wait_idle: WaitIdle = None,
     ignore_busy: IgnoreBusy = False,
     json: Json = False,

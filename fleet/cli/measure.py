@@ -46,8 +46,8 @@ class Limits:
     """After so long everything is cancelled; 0: never."""
     max_fail: int | None = None
     """When more hosts than this have failed, no more are begun."""
-    poll_s: float = Patience.poll_max_s
-    """Between two looks at a job, at most."""
+    poll_s: float | None = None
+    """Between two looks at a job, at most; None: as many hosts allow."""
     exclusion: Exclusion = field(default_factory=Exclusion)
     """What is done about machines that others use."""
 
@@ -140,7 +140,7 @@ class _Session:
         plan = self._work.plan
         holder = f"{local_user()}@{socket.gethostname()} (fleet run {plan.run_id}, as {host.alias})"
         task = Task(host, plan.run_id, plan.rules, self._work.payload, plan.payload_sha256, holder)
-        patience = Patience(poll_max_s=self._work.limits.poll_s)
+        patience = Patience.for_hosts(self._work.limits.wave or len(plan.hosts), self._work.limits.poll_s)
         transport = open_transport(host, self._work.passwords)
         left = self._work.left.get(host.alias, JobLeft())
         exclusion = self._work.limits.exclusion

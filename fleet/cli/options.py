@@ -58,7 +58,15 @@ MaxFail = Annotated[
         "--max-fail", metavar="N|P%", help="Begin no more hosts when more than this have failed.", show_default=False
     ),
 ]
-Poll = Annotated[str, typer.Option("--poll", metavar="TIME", help="Between two looks at a job, at most.")]
+Poll = Annotated[
+    str | None,
+    typer.Option(
+        "--poll",
+        metavar="TIME",
+        help="Between two looks at a job, at most.",
+        show_default="10s, longer with more than 200 hosts",
+    ),
+]
 WaitIdle = Annotated[
     str | None,
     typer.Option(
@@ -84,4 +92,3 @@ OpenRun = Annotated[
 ]
 
 REPORTS = Path("reports")
-POLL = "10s"

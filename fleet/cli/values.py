@@ -20,7 +20,7 @@ class LimitOptions:
     wave: int
     deadline: str | None
     max_fail: str | None
-    poll: str
+    poll: str | None
     wait_idle: str | None
     ignore_busy: bool
 
@@ -36,7 +36,7 @@ def read_limits(options: LimitOptions, plan: Plan) -> Limits:
         wave=options.wave,
         deadline_s=read_duration("--deadline", options.deadline) if options.deadline else 0.0,
         max_fail=read_share("--max-fail", options.max_fail, hosts) if options.max_fail else None,
-        poll_s=read_duration("--poll", options.poll),
+        poll_s=read_duration("--poll", options.poll) if options.poll else None,
         exclusion=read_exclusion(options),
     )
 

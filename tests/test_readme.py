@@ -32,6 +32,9 @@ FOR_OTHERS = {
 }
 """Commands that are not run here, and why."""
 
+GROUPS = ("hosts", "runs")
+"""Commands with commands beneath them; `runs` is also one by itself."""
+
 BY_HAND = "python3 -m payload "
 
 
@@ -140,7 +143,7 @@ def test_every_command_of_fleet_works_in_the_order_of_the_readme(
         done = run_line(line, workspace, checkout, stdin="yes\n")
         assert done.returncode == 0, f"{line}\n{done.stdout}\n{done.stderr}"
     used = {line.split()[1] for line in commands}
-    assert used == {"run", "report", "runs", "ping", "push-image", "hosts", "models", "status", "clean"}
+    assert used == {"run", "report", "runs", "ping", "push-image", "hosts", "models", "status", "clean", "reindex"}
     keys = [f"{host.address} {host.host_key}" for host in hosts]
     assert (workspace / "known_hosts").read_text().splitlines() == keys
     assert [pong["status"] for pong in json.loads((workspace / "ping.json").read_text())["hosts"]] == ["ok"] * 3
@@ -198,14 +201,16 @@ def test_the_inventories_can_be_planned(checkout: Path, workspace: Path) -> None
 
 
 def test_commands_and_options_are_those_of_help() -> None:
-    known = {name for name in list_commands() if name != "hosts"} | {f"hosts {name}" for name in list_commands("hosts")}
+    known = {name for name in list_commands() if name != "hosts"}
+    known |= {f"{group} {name}" for group in GROUPS for name in list_commands(group)}
     helps = {command: show_help(*command.split()) for command in known} | {"": show_help()}
     mentions = [line for line in find_commands() if line.startswith("fleet ")] + re.findall(r"`(fleet [^`]+)`", README)
 
     used = set()
     for mention in mentions:
         words = re.split(r" \||>", mention)[0].split()
-        command = " ".join(words[1:3] if words[1] == "hosts" else [word for word in words[1:2] if word[0] != "-"])
+        deep = words[1] in GROUPS and len(words) > 2 and words[2][0] != "-"
+        command = " ".join(words[1:3] if deep else [word for word in words[1:2] if word[0] != "-"])
         assert command in helps, mention
         used.add(command)
         for option in (word for word in words if re.match("--?[a-z]", word)):

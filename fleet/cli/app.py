@@ -11,6 +11,7 @@ from typing import Annotated
 
 import typer
 
+from fleet.cli.app_runs import runs_app
 from fleet.cli.completion import complete_models, complete_run, complete_suite
 from fleet.cli.options import (
     REPORTS,
@@ -29,6 +30,7 @@ from fleet.cli.options import (
     Reports,
     WaitIdle,
     Wave,
+    Yes,
 )
 from fleet.cli.streams import open_streams
 from fleet.cli.words import check_words, print_error
@@ -44,6 +46,7 @@ app = typer.Typer(
 )
 hosts_app = typer.Typer(name="hosts", help="Hosts and their SSH keys.", no_args_is_help=True, rich_markup_mode=None)
 app.add_typer(hosts_app)
+app.add_typer(runs_app)
 
 
 @app.command()
@@ -227,11 +230,13 @@ def list_models(json: Json = False) -> None:
 
 
 @app.command()
-def runs(json: Json = False, reports: Reports = REPORTS) -> None:
-    """List the runs there are, newest first."""
-    from fleet.cli.report import print_runs
+def reindex(reports: Reports = REPORTS) -> None:
+    """Build the index over all runs anew; otherwise it keeps itself. It is fleet.db among the reports, or the database
+    that FLEET_DATABASE names (postgresql://user@host/database, sqlite:////path).
+    """
+    from fleet.cli.index import reindex
 
-    print_runs(reports, as_json=json)
+    raise typer.Exit(reindex(reports))
 
 
 @app.command()
@@ -305,7 +310,7 @@ def trust(
     inventory: Inventory,
     limit: Limit = None,
     forks: Forks = 32,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Remember without asking.")] = False,
+    yes: Yes = False,
 ) -> None:
     """Show the hosts' SSH keys and, on yes, remember the new ones. A changed key is never replaced."""
     from fleet.cli.trust import trust_hosts

@@ -11,6 +11,8 @@ import typer
 
 from fleet.errors import FleetError
 
+_MOST_RUNS = 50
+
 
 def complete_suite(incomplete: str) -> Iterator[tuple[str, str]]:
     """Shipped suites, each with what it is for."""
@@ -31,13 +33,14 @@ def complete_models(incomplete: str) -> Iterator[str]:
 
 
 def complete_run(ctx: typer.Context, incomplete: str) -> Iterator[tuple[str, str]]:
-    """Ids of the runs there are, the newest first, each with its suite."""
-    from fleet.store.rundir import Store
+    """Ids of the runs there are, the newest first, each with its suite; of thousands the newest few are enough."""
+    from fleet.store.rundir import Store, describe_run
 
     with contextlib.suppress(FleetError):
-        for run in Store(Path(ctx.params.get("reports") or "reports")).runs():
-            if run.run_id.startswith(incomplete):
-                yield run.run_id, run.suite or run.state
+        paths = Store(Path(ctx.params.get("reports") or "reports")).paths()
+        for path in [path for path in paths if path.name.startswith(incomplete)][:_MOST_RUNS]:
+            run = describe_run(path)
+            yield run.run_id, run.suite or run.state
 
 
 def complete_limit(ctx: typer.Context, incomplete: str) -> Iterator[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fleet.analysis.verdict import Verdict, judge
 from fleet.cli.consoles import open_stderr
+from fleet.cli.index import note_run
 from fleet.cli.measure import Work, measure_hosts
 from fleet.cli.report import print_run
 from fleet.cli.words import print_error
@@ -37,6 +38,8 @@ def carry_out(work: Work, writer: RunWriter, store: Store, *, as_json: bool, can
         return _end_in_trouble(StoredRun(writer.path, plan, measured.outcomes, None), trouble, verdict, as_json)
     writer.close()
     print_run(store.load(f"{writer.path}/"), as_json=as_json)
+    if whole:
+        note_run(store, writer.path)
     return verdict.exit_code
 
 

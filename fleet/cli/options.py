@@ -81,6 +81,12 @@ OneRun = Annotated[
     str,
     typer.Argument(metavar="RUN", help="A run's id, its beginning, or its directory.", autocompletion=complete_run),
 ]
+SomeRuns = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="RUN...", help="Runs' ids, their beginnings, or their directories.", autocompletion=complete_run
+    ),
+]
 OpenRun = Annotated[
     str | None,
     typer.Argument(
@@ -90,5 +96,7 @@ OpenRun = Annotated[
         autocompletion=complete_run,
     ),
 ]
+
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do it without asking.")]
 
 REPORTS = Path("reports")

@@ -1,4 +1,4 @@
-"""`fleet report` and `fleet runs`: what was measured, again and again."""
+"""`fleet report`: what was measured, again and again."""
 
 from __future__ import annotations
 
@@ -7,9 +7,7 @@ from pathlib import Path
 
 from fleet.cli.consoles import open_stdout
 from fleet.report.document import render_json
-from fleet.report.runs import describe_runs, render_runs_json
 from fleet.report.terminal import render_terminal
-from fleet.report.terminal_runs import render_runs
 from fleet.report.view import build_view
 from fleet.store.reader import StoredRun
 from fleet.store.rundir import Store
@@ -31,12 +29,3 @@ def print_run(run: StoredRun, *, as_json: bool) -> None:
         sys.stdout.write(render_json(view))
     else:
         render_terminal(view, open_stdout())
-
-
-def print_runs(reports: Path, *, as_json: bool) -> None:
-    """The list of runs, on stdout."""
-    lines = describe_runs(Store(reports).runs())
-    if as_json:
-        sys.stdout.write(render_runs_json(lines))
-    else:
-        render_runs(lines, open_stdout())

@@ -7,8 +7,9 @@ from collections.abc import Collection, Iterable, Mapping
 
 from sqlalchemy import Connection, Table, delete, insert, select
 
-from fleet.model.journal import Annotation, Entry, IncidentState, PinnedBaseline
+from fleet.model.journal import Annotation, Entry, IncidentState
 from fleet.store import tables
+from fleet.store.journal import list_pinned
 from fleet.store.rows import HostRows, Row, RunRows
 
 
@@ -53,22 +54,19 @@ def delete_runs(connection: Connection, run_ids: Collection[str]) -> None:
 def insert_journal(connection: Connection, root: str, stamp: str, entries: Iterable[Entry]) -> None:
     """Put a journal in the place of what was known of it; of two entries on the same the later one counts."""
     delete_journal(connection, root)
-    baselines: dict[tuple[str, str], Row] = {}
-    incidents: dict[tuple[str, ...], Row] = {}
-    annotations: list[Row] = []
-    for entry in entries:
-        row: Row = {"root": root, **entry.model_dump(exclude={"entry"})}
-        match entry:
-            case PinnedBaseline():
-                baselines[entry.alias, entry.cell_id] = row | {"run_ids": json.dumps(entry.run_ids)}
-            case IncidentState():
-                incidents[entry.level, entry.name, entry.cell_id, entry.opened] = row
-            case Annotation():
-                annotations.append(row | {"place": len(annotations)})
+    entries = list(entries)
+    said = [(entry, {"root": root, **entry.model_dump(exclude={"entry"})}) for entry in entries]
+    states = [(entry, row) for entry, row in said if isinstance(entry, IncidentState)]
+    incidents = {(entry.level, entry.name, entry.cell_id, entry.opened): row for entry, row in states}
+    annotations = [row for entry, row in said if isinstance(entry, Annotation)]
+    pinned = [
+        {"root": root, **baseline.model_dump(exclude={"entry"}), "run_ids": json.dumps(baseline.run_ids)}
+        for baseline in list_pinned(entries).values()
+    ]
     _insert_all(connection, tables.journal, [{"root": root, "stamp": stamp}])
-    _insert_all(connection, tables.baseline, [row for row in baselines.values() if row["run_ids"] != "[]"])
+    _insert_all(connection, tables.baseline, pinned)
     _insert_all(connection, tables.incident, [*incidents.values()])
-    _insert_all(connection, tables.annotation, annotations)
+    _insert_all(connection, tables.annotation, [row | {"place": place} for place, row in enumerate(annotations)])
 
 
 def delete_journal(connection: Connection, root: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+from collections.abc import Iterable
 from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
@@ -68,3 +69,9 @@ def stamp_journal(root: Path) -> str:
     except OSError:
         return ""
     return f"{found.st_mtime_ns} {found.st_size}"
+
+
+def list_pinned(entries: Iterable[Entry]) -> dict[tuple[str, str], PinnedBaseline]:
+    """By host and cell, the baselines in force."""
+    pinned = {(entry.alias, entry.cell_id): entry for entry in entries if isinstance(entry, PinnedBaseline)}
+    return {key: baseline for key, baseline in pinned.items() if baseline.run_ids}

@@ -102,7 +102,7 @@ class Store:
         Raises:
             StoreError: the directory exists and cannot be read.
         """
-        return tuple((known or {}).get(path.name) or _describe(path) for path in self.paths())
+        return tuple((known or {}).get(path.name) or describe_run(path) for path in self.paths())
 
     def paths(self) -> list[Path]:
         """The directories of all runs, newest first.
@@ -199,7 +199,8 @@ def _require_open(path: Path) -> None:
     require_open(path, read_summary(path, read_plan(path)))
 
 
-def _describe(path: Path) -> RunEntry:
+def describe_run(path: Path) -> RunEntry:
+    """What the list of runs says of the one in this directory."""
     try:
         plan = read_plan(path)
         summary = read_summary(path, plan)

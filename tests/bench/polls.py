@@ -55,7 +55,10 @@ class Look:
 def look_at(pid: int) -> Look:
     words = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     resident = int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-    sockets = sum(path.readlink().name.startswith("socket:") for path in Path(f"/proc/{pid}/fd").iterdir())
+    sockets = 0
+    for path in Path(f"/proc/{pid}/fd").iterdir():
+        with contextlib.suppress(OSError):  # it was closed meanwhile
+            sockets += path.readlink().name.startswith("socket:")
     return Look(time.monotonic(), (int(words[11]) + int(words[12])) * TICK_S, resident, sockets, int(words[17]))
 
 

@@ -7,7 +7,7 @@ FleetError                      fleet cannot go on                              
 ├── LockedError                 another run holds the lock                          exit 75
 └── HostError                   one host failed; becomes an outcome, never aborts a run
     ├── Unreachable             no SSH connection: dns, refused, timeout, banner, kex, jump
-    ├── AuthFailed              the host refused every key, or a key could not be used
+    ├── AuthFailed              the host refused every key and the password, or a key could not be used
     ├── HostKeyUnknown          no line in known_hosts
     ├── HostKeyChanged          known_hosts says another key
     ├── ContactLost             the connection broke after it had been made

@@ -31,16 +31,14 @@ exec sudo "$@" -H -u root -- /bin/sh -c "$reader" fleet "$word" "${SSH_CONNECTIO
 """
 
 # Run as root. $1 the word  $2 SSH's own variable, which sudo drops
-# stdin: maybe the password, which a sudo that wants none leaves there; "WORD SIZE", the command in so many bytes, and
-# what the command reads. On stderr goes the word, in such a way that no quoted command line looks like it, and how many
-# lines came before it. A command line would show the command to everybody, and sudo writes each to the system's log.
+# stdin: a password that sudo wanted before and does not want any more; "WORD SIZE", the command in so many bytes, and
+# what the command reads. On stderr goes the word, in such a way that no quoted command line looks like it. On a command
+# line everybody would see the command, and sudo would write it to the system's log.
 _READER = """
-lines=0
 while IFS= read -r line; do
   case $line in "$1 "*) break ;; esac
-  lines=$((lines + 1))
 done
-printf '@%s@%s\n' "$1" "$lines" >&2
+printf '@%s@' "$1" >&2
 cd 2>/dev/null || cd /
 SSH_CONNECTION=$2
 export SSH_CONNECTION
@@ -48,6 +46,7 @@ export SSH_CONNECTION
 eval "$(dd bs=1 count="${line#* }" 2>/dev/null)"
 """
 
+_WANTED = "sudo_password"
 _NO_TERMINAL = re.compile(r"must have a tty|no tty present", re.IGNORECASE)
 _NOT_ALLOWED = re.compile(r"not in the sudoers|not allowed to|may not run|afraid I can't", re.IGNORECASE)
 _WANTS_PASSWORD = re.compile(r"password is required|no password was provided|interactive auth", re.IGNORECASE)
@@ -57,9 +56,9 @@ _WRONG_PASSWORD = re.compile(r"incorrect (password|auth)|incorrect authenticatio
 class BecomeTransport:
     """Another transport's host, as root (see `fleet.transport.base.Transport`). Where we are root, sudo is not asked.
 
-    The password goes over standard input alone. Before the first command sudo is given it with nothing behind it, so
-    that a wrong one is one try and what follows is not taken for others. A host whose sudo wants none is not given it
-    again, and one that has refused is not asked again.
+    The password goes over standard input alone, and only where sudo wants one. Before the first command sudo is given
+    it with nothing behind it, so that a wrong one is one try, and what follows is not taken for others. A sudo that has
+    refused is not asked again.
 
     Args:
         alias: the host's name in the inventory.
@@ -91,70 +90,75 @@ class BecomeTransport:
         Raises:
             PreflightFailed: sudo does not let us; reasons `sudo_…`.
         """
+        if self._refused is not None:
+            raise self._refused
         deadline = Deadline(timeout_s)
-        if not self._admitted:
-            self._ask_sudo(deadline.within(CHECK_LIMIT_S))
-        text, word = write_plainly(argv).encode(), secrets.token_hex(12)
-        head = self._say_password() + f"{word} {len(text)}\n".encode() + text
-        feed = _Joined(head, io.BytesIO(stdin) if isinstance(stdin, bytes) else stdin)
-        completed, _ = self._call(word, feed, deadline, limit_bytes)
-        return completed
+        try:
+            if not self._admitted:
+                self._ask_sudo(deadline.within(CHECK_LIMIT_S))
+            text, word = write_plainly(argv).encode(), secrets.token_hex(12)
+            head = self._say_password() + f"{word} {len(text)}\n".encode() + text
+            feed = _Joined(head, io.BytesIO(stdin) if isinstance(stdin, bytes) else stdin)
+            return self._call(word, feed, deadline, limit_bytes)
+        except PreflightFailed as error:
+            self._refused = error
+            raise
 
     def close(self) -> None:
         self._inner.close()
 
     def _ask_sudo(self, deadline: Deadline) -> None:
-        """Find out whether sudo lets us, and whether it wants the password for that."""
-        _, left_over = self._call(secrets.token_hex(12), self._say_password(), deadline, 1 << 16)
+        """Find out whether sudo lets us, at first without the password: then it never needs it."""
+        password, self._password = self._password, None
+        try:
+            self._call(secrets.token_hex(12), b"", deadline, 0)
+        except PreflightFailed as error:
+            if password is None or error.reason != _WANTED:
+                raise
+            self._password = password
+            self._call(secrets.token_hex(12), self._say_password(), deadline, 0)
         self._admitted = True
-        if left_over:
-            self._password = None
 
     def _say_password(self) -> bytes:
         return f"{self._password}\n".encode() if self._password is not None else b""
 
-    def _call(self, word: str, feed: bytes | Reader, deadline: Deadline, limit_bytes: int) -> tuple[Completed, bool]:
-        """One command, and whether sudo left the password to it."""
-        if self._refused is not None:
-            raise self._refused
-        # -k: what sudo remembers of an earlier password neither counts nor changes.
-        options = ["-n"] if self._password is None else ["-k", "-S", "-p", ""]
+    def _call(self, word: str, feed: bytes | Reader, deadline: Deadline, limit_bytes: int) -> Completed:
+        # -k: what sudo remembers of an earlier password neither counts, for it does not last, nor changes.
+        options = ["-k", "-n"] if self._password is None else ["-k", "-S", "-p", ""]
         argv = ["/bin/sh", "-c", _BECOME, "fleet", word, _READER, *options]
         timeout_s = max(0.1, round(deadline.left(), 1))
-        completed = self._inner.run(argv, stdin=feed, timeout_s=timeout_s, limit_bytes=limit_bytes + _NOISE_BYTES)
-        noise, mark, rest = completed.stderr.partition(f"@{word}@".encode())
+        done = self._inner.run(argv, stdin=feed, timeout_s=timeout_s, limit_bytes=limit_bytes + _NOISE_BYTES)
+        noise, mark, stderr = done.stderr.partition(f"@{word}@".encode())
         if not mark:
-            self._refused = self._explain(completed.exit_status, noise)
-            raise self._refused
-        lines, _, stderr = rest.partition(b"\n")
-        stdout = completed.stdout[:limit_bytes]
-        truncated = completed.truncated or len(stdout) < len(completed.stdout)
-        return Completed(completed.exit_status, stdout, stderr[:limit_bytes], truncated), lines != b"0"
+            raise self._explain(done.exit_status, noise)
+        stdout = done.stdout[:limit_bytes]
+        truncated = done.truncated or len(stdout) < len(done.stdout)
+        return Completed(done.exit_status, stdout, stderr[:limit_bytes], truncated)
 
     def _explain(self, status: int, noise: bytes) -> PreflightFailed:
         said = [make_inert(line).strip() for line in noise.decode("utf-8", "replace").splitlines() if line.strip()]
         text, last = "\n".join(said), (said[-1][:300] if said else "it gives no reason")
         user = self._inner.route.address.partition("@")[0] if "@" in self._inner.route.address else local_user()
         if status == 127 and last == "no sudo":
-            return self._fail("missing", "there is no `sudo` on the host's PATH", "Install it there")
+            return self._fail("sudo_missing", "there is no `sudo` on the host's PATH", "Install it there")
         if _NO_TERMINAL.search(text):
             hint = f"Write `Defaults:{user} !requiretty` into sudoers there"
-            return self._fail("tty", "sudo wants a terminal there, which fleet has not", hint)
+            return self._fail("sudo_tty", "sudo wants a terminal there, which fleet has not", hint)
         if _NOT_ALLOWED.search(text):
             hint = f"Let {user} run /bin/sh as root in sudoers there"
-            return self._fail("not_allowed", f"sudo does not let {user} run /bin/sh as root", hint)
+            return self._fail("sudo_not_allowed", f"sudo does not let {user} run /bin/sh as root", hint)
         if self._password is not None and _WRONG_PASSWORD.search(text):
             hint = "It was tried once, lest the account be locked: type it anew"
-            return self._fail("refused", f"sudo refused the password of {user}", hint)
+            return self._fail("sudo_refused", f"sudo refused the password of {user}", hint)
         if self._password is None and _WANTS_PASSWORD.search(text):
             hint = f"Give --ask-become-pass (-K), or {user} NOPASSWD in sudoers there"
-            return self._fail("password", f"sudo wants a password of {user}", hint)
+            return self._fail(_WANTED, f"sudo wants a password of {user}", hint)
         hint = "See that `sudo id` is content there"
-        return self._fail("failed", f"sudo ran no command (exit status {status}): {last}", hint)
+        return self._fail("sudo_failed", f"sudo ran no command (exit status {status}): {last}", hint)
 
     def _fail(self, reason: str, message: str, hint: str) -> PreflightFailed:
-        hint += "; where the SSH user may use the engine, take fleet_become away." if reason != "refused" else "."
-        return PreflightFailed(self._alias, Stage.PROBE, f"sudo_{reason}", message, hint)
+        hint += "; where the SSH user may use the engine, take fleet_become away." if reason != "sudo_refused" else "."
+        return PreflightFailed(self._alias, Stage.PROBE, reason, message, hint)
 
 
 class _Joined:

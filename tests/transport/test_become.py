@@ -119,6 +119,17 @@ def test_a_wrong_password_is_one_try_for_good(host: LabHost, open_root: Open) ->
     assert re.findall("([0-9]+) incorrect password attempt", log) == ["1"]
 
 
+def test_a_sudo_that_wants_no_password_does_not_get_it(host: LabHost, open_root: Open) -> None:
+    # It would write all that its commands read into its log.
+    set_rules(host, "bench ALL=(ALL) NOPASSWD: ALL", "Defaults log_input, !compress_io")
+    transport = open_root(host, PASSWORD)
+    for _ in range(2):
+        assert transport.run(["cat"], stdin=b"what it reads", timeout_s=30).stdout == b"what it reads"
+    log = host.exec("sh", "-c", "find /var/log/sudo-io -type f -exec cat {} +")
+    assert log.count("what it reads") == 2
+    assert PASSWORD not in log
+
+
 @pytest.mark.parametrize(
     ("rules", "password", "reason", "words"),
     [

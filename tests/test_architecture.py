@@ -21,6 +21,7 @@ ROWS: dict[str, tuple[str, ...]] = {
     "model": (),
     "inventory": ("yaml",),
     "suite": ("yaml",),
+    "reference": ("yaml",),
     "plan": (),
     "bundle": (),
     "transport": ("fabric", "paramiko"),

@@ -143,7 +143,19 @@ def test_every_command_of_fleet_works_in_the_order_of_the_readme(
         done = run_line(line, workspace, checkout, stdin="yes\n")
         assert done.returncode == 0, f"{line}\n{done.stdout}\n{done.stderr}"
     used = {line.split()[1] for line in commands}
-    assert used == {"run", "report", "runs", "ping", "push-image", "hosts", "models", "status", "clean", "reindex"}
+    assert used == {
+        "run",
+        "report",
+        "compare",
+        "runs",
+        "ping",
+        "push-image",
+        "hosts",
+        "models",
+        "status",
+        "clean",
+        "reindex",
+    }
     keys = [f"{host.address} {host.host_key}" for host in hosts]
     assert (workspace / "known_hosts").read_text().splitlines() == keys
     assert [pong["status"] for pong in json.loads((workspace / "ping.json").read_text())["hosts"]] == ["ok"] * 3

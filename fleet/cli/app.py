@@ -11,6 +11,7 @@ from typing import Annotated
 
 import typer
 
+from fleet.cli.app_reading import compare, models
 from fleet.cli.app_runs import runs_app
 from fleet.cli.completion import complete_models, complete_run, complete_suite
 from fleet.cli.options import (
@@ -221,12 +222,8 @@ def report(
     print_report(reports, run_id, as_json=json)
 
 
-@app.command("models")
-def list_models(json: Json = False) -> None:
-    """List the models: input, parameters, operations, phases, and where the definition comes from."""
-    from fleet.cli.models import print_models
-
-    print_models(as_json=json)
+app.command()(compare)
+app.command()(models)
 
 
 @app.command()

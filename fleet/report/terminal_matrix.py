@@ -43,7 +43,7 @@ def print_matrix(console: Console, matrix: Matrix) -> None:
     head = Text.assemble(ink.text(title, "bold"), ink.text("  images per second, higher is better", "dim"))
     print_indented(console, head, 0)
     console.print()
-    keys, shared = _split_parameters(matrix, ink)
+    keys, shared = split_parameters([row.cell for row in matrix.rows], ink)
     columns = _build_group_columns(matrix, ink) if grouped else _build_host_columns(matrix, ink)
     print_blocks(console, keys, columns)
     if grouped:
@@ -52,12 +52,12 @@ def print_matrix(console: Console, matrix: Matrix) -> None:
         print_indented(console, ink.text(f"all cells: {', '.join(shared)}", "dim"), 0)
 
 
-def _split_parameters(matrix: Matrix, ink: Ink) -> tuple[list[Column], list[str]]:
+def split_parameters(measured: Sequence[Cell], ink: Ink) -> tuple[list[Column], list[str]]:
     """The parameters in which cells differ as columns; those that all share as words."""
     keys: list[Column] = []
     shared: list[str] = []
     for place, (head, read, number) in enumerate(_PARAMETERS):
-        values = [read(row.cell) for row in matrix.rows]
+        values = [read(cell) for cell in measured]
         if place < _ALWAYS or len(set(values)) > 1:
             cells = tuple(ink.text(value, "bold" if place == 0 else "") for value in _blank_repeats(values, place))
             keys.append(Column(ink.text(head), cells, "right" if number else "left", widest=22))

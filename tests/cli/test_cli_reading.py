@@ -170,3 +170,33 @@ def test_a_width_in_which_nothing_can_be_drawn_is_not_taken(columns: str, stored
     assert done.returncode == 0, done.stderr
     assert "hosts" in done.stdout
     assert done.stdout == run_fleet("report", env={"COLUMNS": "200"}).stdout
+
+
+def test_runs_and_hosts_are_compared(stored: Path, run_fleet: RunFleet) -> None:
+    runs, hosts = run_fleet("compare", OLD, "last"), run_fleet("compare", OLD[:8], "--hosts", "cpu01,cpu02", "--json")
+
+    assert (runs.returncode, hosts.returncode) == (0, 0)
+    assert runs.stdout.startswith("SAME  1 times as fast")
+    assert json.loads(hosts.stdout)["hosts"][0]["speed"] == pytest.approx(0.9)
+    assert runs.stderr == hosts.stderr == ""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "says"),
+    [
+        (("last",), 2, "nothing to compare the run with"),
+        (("last", "--hosts", "cpu01"), 2, "--hosts names two hosts"),
+        (("last", "--hosts", "cpu01,cpu09"), 6, f"run {NEW} has no host cpu09"),
+        (("last", "reference:nothing"), 2, "There are: rtx3090-ngc-20.10"),
+        (("last", "reference:rtx3090-ngc-20.10", "--hosts", "a,b"), 2, "do not go together"),
+        (("last", "nothing"), 2, "there is no run 'nothing'"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else None,
+)
+def test_what_cannot_be_compared_is_a_sentence(
+    stored: Path, run_fleet: RunFleet, arguments: tuple[str, ...], code: int, says: str
+) -> None:
+    done = run_fleet("compare", *arguments)
+
+    assert (done.returncode, done.stdout) == (code, "")
+    assert says in done.stderr

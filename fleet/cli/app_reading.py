@@ -1,0 +1,43 @@
+"""Commands that read what there is."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from fleet.cli.completion import complete_run
+from fleet.cli.options import REPORTS, Json, Reports
+
+
+def compare(
+    left: Annotated[
+        str, typer.Argument(metavar="LEFT", help="A run, or: last.", show_default=False, autocompletion=complete_run)
+    ],
+    right: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="RIGHT",
+            help="A run, or: last, reference:SET.",
+            show_default="LEFT, with --hosts",
+            autocompletion=complete_run,
+        ),
+    ] = None,
+    hosts: Annotated[
+        str | None,
+        typer.Option("--hosts", metavar="A,B", help="Host A of LEFT with host B of RIGHT.", show_default=False),
+    ] = None,
+    json: Json = False,
+    reports: Reports = REPORTS,
+) -> None:
+    """Compare two runs, two hosts, or a run with published figures: who is faster, by how much, and what differs."""
+    from fleet.cli.compare import compare_runs
+
+    raise typer.Exit(compare_runs(reports, (left, right), hosts, as_json=json))
+
+
+def models(json: Json = False) -> None:
+    """List the models: input, parameters, operations, phases, and where the definition comes from."""
+    from fleet.cli.models import print_models
+
+    print_models(as_json=json)

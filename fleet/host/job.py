@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import itertools
-import queue
 import sys
-import threading
 import time
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field
@@ -16,22 +14,20 @@ from fleet.errors import ContactLost, FleetError, HostError, Unreachable
 from fleet.host.exclusion import Exclusion
 from fleet.host.follow import Follower, GivenUp, Patience
 from fleet.host.framing import Shell
+from fleet.host.hanging import LeftAlone, take_step
 from fleet.host.outcome import Ending, build_outcome
 from fleet.host.pause import Pause
 from fleet.host.preflight import check_runtime, check_tools, check_workdir, find_warnings
 from fleet.host.probe import Probe, choose_python, name_job, probe_host, reread_probe
 from fleet.host.results import Expectation, lose_cells
 from fleet.host.steps import Task, clean_job, collect_job, poll_job, start_job
-from fleet.host.trouble import ATTEMPTS, may_pass, wait_before
+from fleet.host.trouble import ATTEMPTS, CANCELLED, may_pass, wait_before
 from fleet.model.event import Event, HostFinished, HostNotice, HostStage
 from fleet.model.facts import HostFacts
 from fleet.model.left import JobLeft
 from fleet.model.result import HostOutcome, HostStatus, Stage
 from fleet.runtime.base import HostJob
 from fleet.transport.base import Transport
-
-CANCEL_LOOK_S = 0.2
-"""How soon a step that is left alone notices that nobody wants its answer any more."""
 
 Keep = Callable[[str, Mapping[str, bytes]], None]
 """Stores a host's files (alias, bytes by name) safely before it returns."""
@@ -149,8 +145,12 @@ class Job:
 
     def _start(self, job: HostJob, *, push: bool) -> Steps[bool]:
         """Whether the job was started for certain: when cancelled in mid-start, that is left to whoever follows it."""
+
+        def start() -> None:
+            start_job(self._shell, self.task, self._settings, job, push=push)
+
         try:
-            yield from self._insist(lambda: start_job(self._shell, self.task, self._settings, job, push=push))
+            yield from self._insist(lambda: self._take(start))
         except (ContactLost, Unreachable) as error:
             if self.cancelled():
                 return False
@@ -162,8 +162,12 @@ class Job:
     def _collect(self, job: HostJob) -> Steps[Mapping[str, bytes]]:
         """The job's files, kept; where that fails they stay on the host."""
         yield self._enter(Stage.COLLECT)
+
+        def collect() -> Mapping[str, bytes]:
+            return collect_job(self._shell, job, len(self.task.plan.cells))
+
         try:
-            files = yield from self._insist(lambda: collect_job(self._shell, job, len(self.task.plan.cells)))
+            files = yield from self._insist(lambda: self._take(collect))
         except HostError as error:
             error.stage = Stage.COLLECT
             error.hint = f"What was measured is still there: {job.directory}. {error.hint}".strip()
@@ -188,8 +192,11 @@ class Job:
             return probe_host(self._shell, self._settings, payload_sha256=sha256, busy=busy)
 
         try:
-            probe = yield from self._insist(lambda: self._interrupt(look), timeouts=0)
+            patience_s = None if self.left.told else 0.0
+            probe = yield from self._insist(lambda: self._take(look, patience_s), timeouts=0)
         except ContactLost as error:
+            if error.reason == CANCELLED and not self.left.told:
+                raise _Cancelled from None
             # Nothing was started, so nothing can be lost there.
             raise Unreachable(error.host, Stage.PROBE, error.reason, error.message, error.hint) from error
         self._facts = probe.facts
@@ -211,7 +218,7 @@ class Job:
         """The outcome with what is left behind, which is worth a notice; the results are already safe."""
         yield self._enter(Stage.CLEAN)
         try:
-            clean = clean_job(self._shell, job, self._settings)
+            clean = self._take(lambda: clean_job(self._shell, job, self._settings))
             trouble = "" if clean else "the host did not let go of it"
         except HostError as error:
             trouble = error.message
@@ -246,36 +253,19 @@ class Job:
             return attempt == ATTEMPTS or self.cancelled()
         return time.monotonic() - lost_at >= self.patience.now(cancelled=self.cancelled())
 
-    def _interrupt(self, step: Callable[[], Answer]) -> Answer:
-        """Take a step in a thread of its own, and leave it to itself when the run is cancelled: it may hang for long.
+    def _take(self, step: Callable[[], Answer], patience_s: float | None = None) -> Answer:
+        """Take a step that may hang; once the run is cancelled it is waited for no longer than a cancelled job is.
 
         Raises:
-            _Cancelled: nobody waits for the step any more; what it finds is lost.
+            ContactLost: it was left alone.
         """
-        answers: queue.SimpleQueue[Answer | BaseException] = queue.SimpleQueue()
-        left = threading.Event()
-
-        def take() -> None:
-            try:
-                answers.put(step())
-            except BaseException as error:
-                answers.put(error)
-            if left.is_set():
-                # It may have connected only after everybody else had let go.
-                self.transport.close()
-
-        threading.Thread(target=take, name=f"fleet-probe-{self._alias}", daemon=True).start()
-        while True:
-            try:
-                answer = answers.get(timeout=CANCEL_LOOK_S)
-            except queue.Empty:
-                if self.cancelled() and not self.left.told:
-                    left.set()
-                    raise _Cancelled from None
-                continue
-            if isinstance(answer, BaseException):
-                raise answer
-            return answer
+        patience_s = self.patience.cancel_s if patience_s is None else patience_s
+        try:
+            return take_step(step, self.cancelled, patience_s, self.transport.close)
+        except LeftAlone:
+            message = f"the host did not answer within {patience_s:.0f} s of the cancel"
+            hint = f"Take it up with: fleet resume {self.task.run_id}"
+            raise ContactLost(self._alias, Stage.RUN, CANCELLED, message, hint) from None
 
     def _enter(self, stage: Stage) -> HostStage:
         return HostStage(alias=self._alias, stage=stage)

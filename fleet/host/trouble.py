@@ -10,6 +10,9 @@ from fleet.host.pause import Pause
 ATTEMPTS = 3
 """How often a step that may safely be repeated is taken before anything was started on a host."""
 
+CANCELLED = "cancel"
+"""Why contact is lost with a host that nobody waits for any more."""
+
 LONGEST_S = 30.0
 
 _PASSING = frozenset({"dns", "refused", "timeout", "no_route", "key_exchange", "jump", "proxy_command"})
@@ -18,7 +21,9 @@ _PASSING = frozenset({"dns", "refused", "timeout", "no_route", "key_exchange", "
 
 def may_pass(error: HostError) -> bool:
     """Whether it is worth another try. A refused login is not: accounts get locked; nor is a wrong host key."""
-    return isinstance(error, ContactLost) or (isinstance(error, Unreachable) and error.reason in _PASSING)
+    if isinstance(error, ContactLost):
+        return error.reason != CANCELLED
+    return isinstance(error, Unreachable) and error.reason in _PASSING
 
 
 def wait_before(attempt: int, *, connecting: bool) -> Pause:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import shlex
+import signal
 import socket
 import subprocess
 import time
@@ -122,12 +124,44 @@ class LabHost:
         docker("unpause", self.container)
 
     def drop_packets(self) -> None:
-        """Cut the host off as a broken network does: nothing comes back, no error either."""
+        """Cut the host off as a broken network does, both ways: nothing comes through, no error either."""
         self._call_iptables("-I", "INPUT", "1", "!", "-i", "lo", "-j", "DROP")
+        self._call_iptables("-I", "OUTPUT", "1", "!", "-o", "lo", "-j", "DROP")
 
     def accept_packets(self) -> None:
         """Undo one `drop_packets`."""
+        self._call_iptables("-D", "OUTPUT", "!", "-o", "lo", "-j", "DROP")
         self._call_iptables("-D", "INPUT", "!", "-i", "lo", "-j", "DROP")
+
+    def lose_packets(self, share: float) -> None:
+        """From now on this share of what comes in is lost, by chance."""
+        chance = ("-m", "statistic", "--mode", "random", "--probability", str(share))
+        self._call_iptables("-I", "INPUT", "1", "!", "-i", "lo", *chance, "-j", "DROP")
+
+    def slow_down(self, rate: str) -> None:
+        """From now on no more than this comes through, e.g. `64kbit`, in each direction."""
+        index = self.exec("cat", "/sys/class/net/eth0/iflink")
+        (link,) = (
+            path.name for path in Path("/sys/class/net").iterdir() if (path / "ifindex").read_text() == f"{index}\n"
+        )
+        shape = ["root", "tbf", "rate", rate, "burst", "4kb", "latency", "400ms"]
+        self._call_in_network("tc", "qdisc", "add", "dev", "eth0", *shape)
+        subprocess.run([find_program("tc") or "tc", "qdisc", "add", "dev", link, *shape], check=True, timeout=30)
+
+    def freeze_sshd(self) -> None:
+        """Stop every process of sshd, those of connections too; what they have started goes on."""
+        self._signal_sshd(signal.SIGSTOP)
+
+    def thaw_sshd(self) -> None:
+        self._signal_sshd(signal.SIGCONT)
+
+    def _signal_sshd(self, number: signal.Signals) -> None:
+        # From outside: the first process of a container takes no SIGSTOP from within.
+        for line in docker("top", self.container, "-eo", "pid,comm").splitlines():
+            pid, name = line.split(None, 1)
+            if name.startswith("sshd"):
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(int(pid), number)
 
     def stop_docker(self) -> None:
         """The engine is gone for this host's client, as when its service is stopped. What runs on it goes on."""
@@ -152,12 +186,15 @@ class LabHost:
         raise LabError(f"{self.alias}: sshd does not answer after {timeout_s:g} s: {self.read_log()[-1000:]}")
 
     def _call_iptables(self, *rule: str) -> None:
+        self._call_in_network("iptables", "--wait", *rule)
+
+    def _call_in_network(self, program: str, *words: str) -> None:
         # In the host's network and with this machine's program: the host itself has neither the right nor the tool.
         pid = docker("inspect", "--format", "{{.State.Pid}}", self.container)
-        argv = ["nsenter", f"--net=/proc/{pid}/ns/net", find_program("iptables") or "iptables", "--wait", *rule]
+        argv = ["nsenter", f"--net=/proc/{pid}/ns/net", find_program(program) or program, *words]
         done = subprocess.run(argv, capture_output=True, text=True, timeout=30)
         if done.returncode:
-            raise LabError(f"{self.alias}: iptables failed: {done.stderr.strip()}")
+            raise LabError(f"{self.alias}: {program} failed: {done.stderr.strip()}")
 
 
 def list_containers_below(directory: Path) -> list[str]:

@@ -14,6 +14,7 @@ from fleet.errors import StoreError
 BUSY_S = 60
 """How long a writer waits for others. One night's import takes two seconds at most."""
 
+_WAITED = f"Another fleet has written for {BUSY_S} s. Try again."
 _CACHE_KIB = 64 << 10
 _WRITERS_LOCK = 0x666C656574  # "fleet": PostgreSQL knows its advisory locks by a number
 
@@ -76,14 +77,15 @@ def explain_failure(error: DBAPIError, database: Database) -> StoreError:
     """What a failure of the database means, as a sentence and what to do next."""
     said = " ".join(str(error.orig).split())
     if not database.is_sqlite:
-        return StoreError(f"{database.name}: {said}", "Correct FLEET_DATABASE, or see that the server runs.")
+        hint = "Correct FLEET_DATABASE, or see that the server runs."
+        return StoreError(f"{database.name}: {said}", _WAITED if "lock timeout" in said else hint)
     rebuild = f"Remove {database.name} and build it again with: fleet reindex"
     hints = {
         "not a database": rebuild,
         "malformed": rebuild,
         "no such": rebuild,
-        "locked": f"Another fleet has written for {BUSY_S} s, or the file system has no locks. Try again; or let"
-        " FLEET_DATABASE name a file on a local disk (sqlite:////path).",
+        "locked": f"{_WAITED} Or the file system has no locks: let FLEET_DATABASE name a file on a local disk"
+        " (sqlite:////path).",
         "full": "Free some space there and run again.",
         "readonly": "Give yourself the rights, or let FLEET_DATABASE name another place (sqlite:////path).",
         "unable to open": "Give yourself the rights, or let FLEET_DATABASE name another place (sqlite:////path).",

@@ -52,10 +52,16 @@ class Values:
     """ABSENT: not known."""
     step_us: Floats
     """Median."""
-    images_per_s: Floats
+    images: Floats
+    """In such a step. A cell that leaves its batch size open is other work when this is another number."""
     steady: NDArray[np.bool_]
     disturbed: NDArray[np.bool_]
     """Others used the machine meanwhile."""
+
+    @property
+    def images_per_s(self) -> Floats:
+        """By the median."""
+        return self.images / self.step_us * 1e6
 
     def newest(self) -> NDArray[np.int64]:
         """By series, the last of the runs that has a result of it."""
@@ -101,45 +107,50 @@ def read_values(database: Database, run_ids: Sequence[str]) -> Values:
     Raises:
         StoreError: the database cannot be read.
     """
-    result, outcome = tables.result.c, tables.outcome.c
+    result = tables.result.c
     wanted = (result.run, result.host, result.cell, result.status, result.step_ns, result.batch_size, result.devices)
     with database.reading() as connection:
         runs = _number_runs(connection, run_ids)
-        numbers = [number for number, _ in runs.values()]
-        of_runs = select(*wanted, result.steady, result.disturbed).where(result.run.in_(numbers))
-        run, host, cell, *found = _fetch_columns(connection, of_runs, 9)
-        of_hosts = select(outcome.run, outcome.host, outcome.protocol).where(outcome.run.in_(numbers))
-        told_run, told_host, protocol = _fetch_columns(connection, of_hosts, 3)
+        own = result.run.in_([number for number, _ in runs.values()])
+        query = select(*wanted, result.steady, result.disturbed).where(own)
+        run, host, cell, status, step_ns, batch_size, devices, steady, disturbed = _fetch_columns(connection, query, 9)
+        protocol = _read_protocols(connection, run, host)
         aliases = dict(connection.execute(select(tables.host.c.id, tables.host.c.alias)).all())
         cells = {row["id"]: row for row in connection.execute(select(tables.cell)).mappings()}
-    series, where = np.unique(_pair(host, cell), return_inverse=True)
-    names = [(aliases[key >> 32], cells[key & 0xFFFFFFFF]["cell_id"]) for key in series.tolist()]
-    order = np.array(sorted(range(len(names)), key=names.__getitem__), dtype=np.int64)
-    rank = np.argsort(order)[where]
+    pairs, place = np.unique(_pair(host, cell), return_inverse=True)
+    names = [(aliases[pair >> 32], cells[pair & 0xFFFFFFFF]["cell_id"]) for pair in pairs.tolist()]
+    rank = {place: series for series, place in enumerate(sorted(range(len(names)), key=names.__getitem__))}
     columns = {runs[run_id][0]: column for column, run_id in enumerate(run_ids) if run_id in runs}
-    at = (rank, _look_up(columns, run))
+    at = (_look_up(rank, place.astype(np.float64)), _look_up(columns, run))
 
     def spread(values: Floats, blank: float) -> Floats:
         array = np.full((len(names), len(run_ids)), blank, dtype=np.float64)
         array[at] = values
         return array
 
-    status, step_ns, batch_size, devices, steady, disturbed = found
-    images = _count_images(cells, cell, batch_size, devices)
-    by_host = np.argsort(_pair(told_run, told_host))
-    protocol = protocol[by_host][np.searchsorted(_pair(told_run, told_host)[by_host], _pair(run, host))]
     return Values(
         run_ids=tuple(run_ids),
         payloads=tuple(runs.get(run_id, (0, ""))[1] for run_id in run_ids),
-        aliases=tuple(names[place][0] for place in order.tolist()),
-        cell_ids=tuple(names[place][1] for place in order.tolist()),
+        aliases=tuple(alias for alias, _ in sorted(names)),
+        cell_ids=tuple(cell_id for _, cell_id in sorted(names)),
         status=spread(status, ABSENT).astype(np.int8),
-        protocol=np.nan_to_num(spread(protocol, ABSENT), nan=ABSENT).astype(np.int32),
+        protocol=spread(protocol, ABSENT).astype(np.int32),
         step_us=spread(step_ns, np.nan) * 1e-3,
-        images_per_s=spread(images / step_ns * 1e9, np.nan),
+        images=spread(_count_images(cells, cell, batch_size, devices), np.nan),
         steady=spread(steady, 0) == 1,
         disturbed=spread(disturbed, 0) == 1,
     )
+
+
+def _read_protocols(connection: Connection, run: Floats, host: Floats) -> Floats:
+    """The protocol of each result, by its run and host; ABSENT where it is not known."""
+    outcome = tables.outcome.c
+    own = outcome.run.in_(np.unique(run).astype(np.int64).tolist())
+    query = select(outcome.run, outcome.host, outcome.protocol).where(own)
+    told_run, told_host, protocol = _fetch_columns(connection, query, 3)
+    pairs = _pair(told_run, told_host)
+    order = np.argsort(pairs)
+    return np.nan_to_num(protocol[order][np.searchsorted(pairs[order], _pair(run, host))], nan=ABSENT)
 
 
 def _fetch_columns(connection: Connection, query: Select[Any], count: int) -> list[Floats]:

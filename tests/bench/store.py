@@ -167,15 +167,15 @@ def measure(index: Index, nights: int, hosts: int) -> Iterator[Measured]:
 
 
 def _measure_reading(index: Index, plan: Plan) -> Iterator[Measured]:
-    database, cell = index.database, plan.hosts[17].cells[23].id
+    database, cell = index.database, plan.hosts[-1].cells[23].id
     runs = list_complete(database)
     values = read_values(database, runs[-15:])
     assert values.step_us.shape == (sum(len(host.cells) for host in plan.hosts), min(15, len(runs)))
-    assert len(read_series(database, plan.hosts[17].alias, cell).run_ids) == len(runs)
+    assert len(read_series(database, plan.hosts[-1].alias, cell).run_ids) == len(runs)
     asked: dict[str, Callable[[], object]] = {
         "the list of runs": index.list_runs,
         "matrix of the last run": lambda: read_values(database, list_complete(database)[-1:]),
-        "a cell's year on a host": lambda: read_series(database, plan.hosts[17].alias, cell),
+        "a cell's year on a host": lambda: read_series(database, plan.hosts[-1].alias, cell),
         "last night and the 14 before, all cells": lambda: read_values(database, list_complete(database)[-15:]),
     }
     for what, ask in asked.items():

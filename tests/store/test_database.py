@@ -19,9 +19,11 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import text
 
 from fleet.errors import ConfigError, StoreError
+from fleet.model.journal import PinnedBaseline
 from fleet.store import tables
-from fleet.store.index import Index, open_index
+from fleet.store.index import Index, Synced, open_index
 from fleet.store.migrating import MIGRATIONS, bring_up_to_date
+from fleet.store.readings import list_complete
 from fleet.store.rundir import Store
 from tests.conftest import ROOT
 from tests.index_nights import NIGHTS, dump, store_night
@@ -104,6 +106,7 @@ import os, sys
 from pathlib import Path
 from fleet.errors import StoreError
 from fleet.store.index import open_index
+from fleet.store.readings import list_complete
 from fleet.store.rundir import Store
 
 open_index(Store(Path(sys.argv[1]))).database.close()  # everything is imported now, from wherever it is
@@ -135,12 +138,47 @@ def test_a_place_where_one_may_not_write_is_a_sentence(store: Store) -> None:
     assert said[2] == "/root/closed/fleet.db: permission denied."
 
 
+def test_who_writes_is_not_waited_for_for_ever(
+    store: Store, database: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    open_index(store, database).database.close()
+    monkeypatch.setattr("fleet.store.database.BUSY_S", 1)
+    with open_index(store, database) as index, open_index(store, database) as other, index.database.writing():
+        with other.database.reading() as connection:
+            assert connection.execute(text("SELECT count(*) FROM run")).scalar() == 0
+        with pytest.raises(StoreError, match="lock") as caught:
+            other.forget([])
+    assert "Another fleet has written" in caught.value.hint
+
+
+def test_control_nodes_share_a_database_and_leave_each_other_alone(database: str | None, tmp_path: Path) -> None:
+    here, there = Store(tmp_path / "here"), Store(tmp_path / "there")
+    for store, nights in ((here, NIGHTS[:2]), (there, NIGHTS[2:4])):
+        for night in nights:
+            store_night(store.root, night)
+    shutil.copytree(here.runs_path / NIGHTS[0], there.runs_path / NIGHTS[0])
+    url = database or f"sqlite:///{tmp_path}/shared.db"
+    with open_index(here, url) as mine, open_index(there, url) as yours:
+        assert (mine.sync().imported, yours.sync().imported) == ([*NIGHTS[:2]], [*NIGHTS[2:4]])
+        assert (mine.sync(), yours.sync()) == (Synced(), Synced())
+        yours.write(PinnedBaseline(time="t", run_ids=NIGHTS[2:3], reason="theirs"))
+        assert list_complete(mine.database) == NIGHTS[:4]
+        assert [entry.run_id for entry in mine.list_runs()] == [NIGHTS[1], NIGHTS[0]]
+        assert mine.read_baselines() == ()
+        shutil.rmtree(there.runs_path / NIGHTS[0])
+        assert yours.sync().removed == []
+        mine.clear()
+        assert list_complete(mine.database) == NIGHTS[2:4]
+        assert len(yours.read_baselines()) == 1
+
+
 PROCESS = """
 import json, sys
 from pathlib import Path
 from fleet.model.journal import Annotation
 from fleet.store.index import open_index
 from fleet.store.readings import list_complete, read_values
+from fleet.store.readings import list_complete
 from fleet.store.rundir import Store
 
 task, root, database, *runs = sys.argv[1:]

@@ -63,6 +63,7 @@ def test_values_are_those_of_the_directories(store: Store, index: Index) -> None
                     continue
                 assert values.step_us[at] == pytest.approx(cell.timing.quantiles_us["p50"], abs=5e-4)
                 assert values.images_per_s[at] == pytest.approx(cell.throughput.images_per_s, abs=5e-4)
+                assert values.images[at] == 32
                 assert values.steady[at] == cell.timing.steady
                 assert values.disturbed[at] == bool(find_disturbance(cell, outcome))
     assert values.disturbed.sum() == 3

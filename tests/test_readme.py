@@ -147,6 +147,7 @@ def test_every_command_of_fleet_works_in_the_order_of_the_readme(
         "run",
         "report",
         "compare",
+        "outliers",
         "runs",
         "ping",
         "push-image",

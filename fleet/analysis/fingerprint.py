@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from fleet.model.facts import Gpu, HostFacts, Software
@@ -123,6 +124,18 @@ def diff_fingerprints(left: Fingerprint, right: Fingerprint) -> tuple[Difference
         if values[0] and values[1] and values[0] != values[1]:
             found.append(Difference(field, values[0], values[1]))
     return tuple(found)
+
+
+def find_usual(fingerprints: Sequence[Fingerprint]) -> Fingerprint:
+    """What more than half of the hosts that know a field have there; fields of which no value is so common are left
+    out."""
+    usual = {}
+    for field in sorted({field for fingerprint in fingerprints for field in fingerprint}):
+        values = Counter(value for fingerprint in fingerprints if (value := _look_up(fingerprint, field)))
+        value, count = values.most_common(1)[0]
+        if count > values.total() / 2:
+            usual[field] = value
+    return usual
 
 
 def _look_up(fingerprint: Fingerprint, field: str) -> str | None:

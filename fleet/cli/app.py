@@ -11,7 +11,8 @@ from typing import Annotated
 
 import typer
 
-from fleet.cli.app_reading import compare, models
+from fleet.cli.app_history import outliers
+from fleet.cli.app_reading import compare, models, report
 from fleet.cli.app_runs import runs_app
 from fleet.cli.completion import complete_models, complete_run, complete_suite
 from fleet.cli.options import (
@@ -202,26 +203,8 @@ def cancel(
     raise typer.Exit(cancel_run(reports, run_id, Ask(ask_pass, ask_become_pass), as_json=json))
 
 
-@app.command()
-def report(
-    run_id: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="RUN",
-            help="A run's id, its beginning, or its directory.",
-            show_default="the last complete run",
-            autocompletion=complete_run,
-        ),
-    ] = None,
-    json: Json = False,
-    reports: Reports = REPORTS,
-) -> None:
-    """Show a run: the verdict, the matrix across machines, the hosts, and what to do about failures."""
-    from fleet.cli.report import print_report
-
-    print_report(reports, run_id, as_json=json)
-
-
+app.command()(report)
+app.command()(outliers)
 app.command()(compare)
 app.command()(models)
 

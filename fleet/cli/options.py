@@ -81,6 +81,15 @@ OneRun = Annotated[
     str,
     typer.Argument(metavar="RUN", help="A run's id, its beginning, or its directory.", autocompletion=complete_run),
 ]
+LastRun = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="RUN",
+        help="A run's id, its beginning, or its directory.",
+        show_default="the last complete run",
+        autocompletion=complete_run,
+    ),
+]
 SomeRuns = Annotated[
     list[str],
     typer.Argument(

@@ -148,6 +148,7 @@ def test_every_command_of_fleet_works_in_the_order_of_the_readme(
         "report",
         "compare",
         "outliers",
+        "trend",
         "runs",
         "ping",
         "push-image",

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from fleet.model.environment import Environment, GpuKind
 from fleet.model.facts import Gpu, HostFacts, Software
 from fleet.model.result import HostOutcome
 
@@ -94,7 +95,36 @@ def read_fingerprint(outcome: HostOutcome) -> Fingerprint:
     return {name: value for name, value in {**found, **variables}.items() if value}
 
 
-def _read_gpus(gpus: tuple[Gpu, ...]) -> dict[str, str | None]:
+def read_environment(environment: Environment) -> Fingerprint:
+    """The fingerprint of a host's environment, as the index keeps it."""
+    known = environment
+    memory, limit, processors = known.memory_gib, known.memory_limit_bytes, known.cpus_usable or known.cpu_threads
+    found = {
+        **_read_gpus(known.gpus),
+        "driver": known.driver,
+        "image digest": known.image,
+        "tensorflow": _join(known.tensorflow, known.tensorflow_git),
+        "cuda": known.cuda,
+        "cudnn": known.cudnn,
+        "nccl": known.nccl,
+        "cpu": f"{known.cpu_sockets or '?'} × {known.cpu_model}" if known.cpu_model else None,
+        "processors": str(processors or "") or None,
+        "memory": f"{memory} GiB" if memory else None,
+        "memory limit": f"{limit / (1 << 30):.1f} GiB" if limit else None,
+        "governor": known.cpu_governor,
+        "microcode": known.cpu_microcode,
+        "kernel": known.kernel,
+        "runtime": _join(known.runtime, known.runtime_version),
+        "os": known.os,
+        "product": known.product,
+        "python": known.python,
+        "virtualisation": known.virtualisation,
+    }
+    variables = {f"{_VARIABLE}{name}": value for name, value in known.variables.items()}
+    return {name: value for name, value in {**found, **variables}.items() if value}
+
+
+def _read_gpus(gpus: Sequence[Gpu | GpuKind]) -> dict[str, str | None]:
     """Values that are not the same on all GPUs are told side by side, in the order of the GPUs."""
     columns = {
         "gpus": [gpu.name or "" for gpu in gpus],

@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from fleet.cli.app_history import outliers
+from fleet.cli.app_history import outliers, trend
 from fleet.cli.app_reading import compare, models, report
 from fleet.cli.app_runs import runs_app
 from fleet.cli.completion import complete_models, complete_run, complete_suite
@@ -205,6 +205,7 @@ def cancel(
 
 app.command()(report)
 app.command()(outliers)
+app.command()(trend)
 app.command()(compare)
 app.command()(models)
 

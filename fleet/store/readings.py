@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from sqlalchemy import ColumnElement, Connection, RowMapping, Select, and_, sele
 
 from fleet.model.environment import Environment
 from fleet.model.result import CellStatus
+from fleet.model.suite import Cell
 from fleet.store import tables
 from fleet.store.database import Database
 from fleet.store.tables import STATUS_CODES
@@ -62,6 +63,17 @@ class Values:
     def images_per_s(self) -> Floats:
         """By the median."""
         return self.images / self.step_us * 1e6
+
+    def select(self, rows: Sequence[int]) -> Values:
+        """These series alone."""
+        chosen = np.array(rows, dtype=np.intp)
+        arrays = ("status", "protocol", "step_us", "images", "steady", "disturbed")
+        return replace(
+            self,
+            aliases=tuple(self.aliases[row] for row in rows),
+            cell_ids=tuple(self.cell_ids[row] for row in rows),
+            **{name: getattr(self, name)[chosen] for name in arrays},
+        )
 
     def newest(self) -> NDArray[np.int64]:
         """By series, the last of the runs that has a result of it."""
@@ -248,6 +260,19 @@ def read_environments(database: Database, run_ids: Sequence[str]) -> dict[tuple[
         wanted = fields.where(tables.environment.c.id.in_({row[2] for row in found}))
         environments = {number: Environment.model_validate_json(text) for number, text in connection.execute(wanted)}
     return {(runs[run], alias): environments[number] for run, alias, number in found}
+
+
+def read_cells(database: Database, cell_ids: Collection[str]) -> dict[str, Cell]:
+    """The cells with these ids.
+
+    Raises:
+        StoreError: the database cannot be read.
+    """
+    wanted = set(cell_ids)
+    with database.reading() as connection:
+        rows = connection.execute(select(tables.cell)).mappings().all()
+    fields = [name for name in Cell.model_fields if name in tables.cell.c]
+    return {row["cell_id"]: Cell(**{name: row[name] for name in fields}) for row in rows if row["cell_id"] in wanted}
 
 
 def _number_runs(connection: Connection, run_ids: Sequence[str]) -> dict[str, tuple[int, str]]:

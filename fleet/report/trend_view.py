@@ -1,0 +1,151 @@
+"""The nights of a suite, a line for each cell on each host: computed once and made inert."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+
+from fleet.analysis.baseline import LEARNING, choose_rules
+from fleet.analysis.fingerprint import Fingerprint, diff_fingerprints, read_environment
+from fleet.analysis.history import align_nights
+from fleet.analysis.trend import Trend, find_trends
+from fleet.model.environment import Environment
+from fleet.model.suite import Cell
+from fleet.report.wording import make_line
+from fleet.store.readings import Values
+
+SCHEMA = "fleet.trend/1"
+
+
+@dataclass(frozen=True)
+class Level:
+    """A series changed its level."""
+
+    run_id: str
+    """The first of the new level."""
+    change: float
+    """Of the rate, relative."""
+
+
+@dataclass(frozen=True)
+class TrendLine:
+    """One cell on one host. Rates are images per second; changes are of rates, relative."""
+
+    host: str
+    cell: Cell
+    rates: tuple[float | None, ...]
+    """One a run; None: not measured, or not to be compared with the last value."""
+    latest: float
+    latest_run: str
+    count: int
+    """Runs that made the rolling baseline."""
+    change: float | None
+    """Of the latest value against it; None: it is learning."""
+    word: str
+    """`learning`, `same`, or `faster` and `slower` beyond what this series scatters."""
+    detectable: float | None
+    """The smallest loss that would be found for certain; None: not known."""
+    levels: tuple[Level, ...]
+
+
+@dataclass(frozen=True)
+class Mark:
+    """What a host measured with was another thing from this run on."""
+
+    run_id: str
+    host: str
+    changes: tuple[str, ...]
+    """`driver 550 → 555`, first suspect first."""
+
+
+@dataclass(frozen=True)
+class TrendView:
+    suite: str
+    run_ids: tuple[str, ...]
+    """Oldest first."""
+    lines: tuple[TrendLine, ...]
+    marks: tuple[Mark, ...]
+    """Oldest first."""
+    least: int
+    """Runs that a baseline needs."""
+
+
+def build_trend(
+    suite: str, values: Values, cells: Mapping[str, Cell], environments: Mapping[tuple[str, str], Environment]
+) -> TrendView:
+    """How every series of these runs has gone.
+
+    Args:
+        values: of the runs of one suite, and of the hosts and models that are asked for.
+        cells: by their ids.
+        environments: by run id and alias.
+    """
+    rules = [choose_rules(cells[cell_id]) for cell_id in values.cell_ids]
+    trends = find_trends(align_nights(values), rules)
+    lines = [_build_line(values, row, trend, cells) for row, trend in enumerate(trends) if trend]
+    aliases = list(dict.fromkeys(values.aliases))
+    return TrendView(
+        make_line(suite, 80), values.run_ids, tuple(lines), _mark(values.run_ids, aliases, environments), LEARNING
+    )
+
+
+def render_trend_json(view: TrendView) -> str:
+    """One JSON document (`fleet.trend/1`). Rates are images per second, changes are of rates."""
+    lines = [{**asdict(line), "cell": line.cell.model_dump(mode="json")} for line in view.lines]
+    document = {"schema": SCHEMA, **asdict(view), "lines": lines}
+    return json.dumps(document, indent=2, sort_keys=True, allow_nan=False) + "\n"
+
+
+def _build_line(values: Values, row: int, trend: Trend, cells: Mapping[str, Cell]) -> TrendLine:
+    cell = cells[values.cell_ids[row]]
+    images = float(values.images[row, trend.last])
+    rates = tuple(None if step is None else images / step * 1e6 for step in trend.nights)
+    latest = rates[trend.last]
+    assert latest is not None  # a trend has a last value
+    return TrendLine(
+        host=make_line(values.aliases[row]),
+        cell=cell.model_copy(update={"model": make_line(cell.model, 80)}),
+        rates=rates,
+        latest=latest,
+        latest_run=values.run_ids[trend.last],
+        count=trend.count,
+        change=None if trend.change is None else _turn(trend.change),
+        word=_choose_word(trend),
+        detectable=None if trend.detectable is None else _turn(trend.detectable),
+        levels=tuple(Level(values.run_ids[point.night], _turn(point.change)) for point in trend.changes),
+    )
+
+
+def _turn(change: float) -> float:
+    """A relative change of time as one of the rate."""
+    return 1 / (1 + change) - 1
+
+
+def _choose_word(trend: Trend) -> str:
+    if trend.change is None or trend.limit is None:
+        return "learning"
+    if abs(trend.change) <= trend.limit:
+        return "same"
+    return "slower" if trend.change > 0 else "faster"
+
+
+def _mark(
+    run_ids: Sequence[str], aliases: Sequence[str], environments: Mapping[tuple[str, str], Environment]
+) -> tuple[Mark, ...]:
+    fingerprints: dict[str, Fingerprint] = {}
+    marks = []
+    for alias in aliases:
+        before: Fingerprint = {}
+        for run_id in run_ids:
+            environment = environments.get((run_id, alias))
+            if environment is None:
+                continue
+            name = environment.fingerprint
+            now = fingerprints.setdefault(name, read_environment(environment))
+            changes = [f"{d.field} {d.left} → {d.right}" for d in diff_fingerprints(before, now)] if before else []
+            if changes:
+                marks.append(Mark(run_id, make_line(alias), tuple(map(make_line, changes))))
+            # What one night does not tell is still known from the night before.
+            before = {**before, **now}
+    return tuple(sorted(marks, key=lambda mark: mark.run_id))

@@ -24,6 +24,7 @@ def render_json(view: View) -> str:
         "hosts": [asdict(host) for host in view.hosts],
         "failures": [asdict(failure) for failure in view.failures],
         "notes": list(view.notes),
+        "to_come": view.to_come,
     }
     return json.dumps(document, indent=2, sort_keys=True, allow_nan=False) + "\n"
 

@@ -17,6 +17,9 @@ from fleet.report.view_model import VerdictLine, View
 from fleet.report.wording import count_things, fold_names, format_duration, format_time, say_end, say_rules
 
 _INDENT = 4
+_SIGNS = {"OK": ("✔", "bold green"), "RUNNING": ("▸", "bold yellow"), "INCOMPLETE": ("▸", "bold yellow")}
+"""A run that is not complete is no failure."""
+
 _CELLS_NAMED = 3
 _SENTENCES = 4
 """At most so many hosts' own sentences in one group of failures; the rest are counted, and in `fleet report --json`."""
@@ -42,6 +45,9 @@ def render_terminal(view: View, console: Console) -> None:
     console.print()
     _print_failures(view, console, ink)
     _print_notes(view, console, ink)
+    if view.to_come:
+        print_indented(console, Text.assemble(ink.text("▸ ", "yellow"), ink.text(view.to_come, "bold")), 0)
+        console.print()
 
 
 def _has_results(view: View) -> bool:
@@ -61,11 +67,8 @@ def _print_head(view: View, console: Console, ink: Ink) -> None:
 
 
 def _write_verdict(verdict: VerdictLine, ink: Ink) -> Text:
-    good = verdict.word in {"OK", "RUNNING"}
-    style = "bold green" if verdict.word == "OK" else "bold yellow" if good else "bold red"
-    line = Text.assemble(
-        ink.text(f"{'✔' if good else '✖'} {verdict.word}", style), "  ", ink.text(verdict.coverage, "bold")
-    )
+    sign, style = _SIGNS.get(verdict.word, ("✖", "bold red"))
+    line = Text.assemble(ink.text(f"{sign} {verdict.word}", style), "  ", ink.text(verdict.coverage, "bold"))
     if verdict.remarks:
         line.append_text(ink.text(f" · {', '.join(verdict.remarks)}"))
     return line

@@ -136,7 +136,7 @@ def _choose_style(fact: _Fact, value: str) -> str:
         return "dim"
     if fact.head != "status":
         return ""
-    return {"ok": "green", "partial": "yellow", "skipped": "dim"}.get(value, "red")
+    return {"ok": "green", "partial": "yellow", "skipped": "dim", "no outcome": "yellow"}.get(value, "red")
 
 
 def _write_number(value: int | None) -> str:

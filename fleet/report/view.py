@@ -16,7 +16,7 @@ from fleet.model.result import CellStatus
 from fleet.report.matrix import build_matrices
 from fleet.report.notes import find_notes
 from fleet.report.view_model import FailureLine, HostRow, Matrix, RunHead, VerdictLine, VerdictWord, View
-from fleet.report.wording import make_line, name_gpus, say_cell, say_sentence, say_status, shorten_cpu
+from fleet.report.wording import join_names, make_line, name_gpus, say_cell, say_sentence, say_status, shorten_cpu
 from fleet.store.reader import StoredRun
 
 _MEANINGS = {
@@ -42,10 +42,26 @@ def build_view(run: StoredRun) -> View:
         verdict=_build_verdict(run, verdict),
         matrices=matrices,
         hosts=tuple(_build_host(run, host) for host in run.plan.hosts),
-        failures=_build_failures(run, verdict.failures),
+        failures=_build_failures(run, [failure for failure in verdict.failures if not _is_open(run, failure)]),
         notes=tuple(find_notes(run, matrices)),
         legend=_build_legend(matrices),
+        to_come=_say_to_come(run, [failure.alias for failure in verdict.failures if _is_open(run, failure)]),
     )
+
+
+def _is_open(run: StoredRun, failure: Failure) -> bool:
+    """Nothing is wrong with a host that has no outcome yet, as long as its run is not complete."""
+    return failure.status == NO_OUTCOME and run.summary is None and failure.alias not in run.problems
+
+
+def _say_to_come(run: StoredRun, aliases: Sequence[str]) -> str:
+    if not aliases:
+        return ""
+    names = join_names([make_line(alias) for alias in aliases])
+    if run.running:
+        return f"Still to come: {names}. See how it gets on with: fleet status {run.plan.run_id}"
+    why = "still measuring, not collected, or never begun"
+    return f"Still to come: {names} ({why}). Take it up with: fleet resume {run.plan.run_id}"
 
 
 def _build_head(run: StoredRun) -> RunHead:
@@ -114,7 +130,11 @@ def _remark(run: StoredRun, verdict: Verdict) -> list[str]:
         for cell in outcome.cells
         if not cell.failed and not is_measured(cell)
     )
-    remarks = [f"{say_status(status)}: {_count('host', count)}" for status, count in sorted(hosts.items())]
+    open_ = sum(_is_open(run, failure) for failure in verdict.failures)
+    hosts[NO_OUTCOME] -= open_
+    remarks = [f"{say_status(status)}: {_count('host', count)}" for status, count in sorted((+hosts).items())]
+    if open_:
+        remarks.append(f"to come: {_count('host', open_)}")
     remarks += [f"{status}: {_count('cell', count)}" for status, count in sorted((cells + results).items())]
     if verdict.hosts_skipped:
         remarks.append(f"without cells: {_count('host', verdict.hosts_skipped)}")
@@ -169,14 +189,9 @@ def _build_failures(run: StoredRun, failures: Sequence[Failure]) -> tuple[Failur
 
 def _build_failure(run: StoredRun, failure: Failure) -> FailureLine:
     message, hint = failure.message, failure.hint
-    if failure.status == NO_OUTCOME:
-        if failure.alias in run.problems:
-            message, hint = (
-                run.problems[failure.alias],
-                "Restore the run directory from a copy, or measure the host again.",
-            )
-        elif run.running and run.summary is None:
-            message, hint = "No outcome yet: the run is going on.", "Ask again when it has ended."
+    if failure.status == NO_OUTCOME and failure.alias in run.problems:
+        message = run.problems[failure.alias]
+        hint = "Restore the run directory from a copy, or measure the host again."
     return FailureLine(
         alias=make_line(failure.alias),
         status=make_line(failure.status, 40),

@@ -194,3 +194,5 @@ class View:
     notes: tuple[str, ...]
     legend: Mapping[str, str]
     """Word in the matrix → what it means, for the words that occur."""
+    to_come: str
+    """Of which hosts nothing is known yet, and the command that goes on from there; empty: of none."""

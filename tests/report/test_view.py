@@ -95,9 +95,31 @@ def test_a_run_that_was_cut_short_says_so(tmp_path: Path) -> None:
         "incomplete",
     )
     assert [entry.word for entry in view.matrices[0].rows[0].entries] == ["", "no outcome"]
-    assert [(failure.alias, failure.status) for failure in view.failures] == [("b", "no_outcome")]
-    assert "its controller was stopped" in view.verdict.remarks[-1]
-    assert f"fleet resume {RUN_ID}" in view.failures[0].hint
+    assert view.verdict.remarks == ("to come: 1 host", "the run is not complete: its controller was stopped")
+    # Nothing failed.
+    assert view.failures == ()
+    assert view.to_come.startswith("Still to come: b (")
+    assert view.to_come.endswith(f"never begun). Take it up with: fleet resume {RUN_ID}")
+    file = io.StringIO()
+    render_terminal(view, Console(file=file, width=120))
+    assert "✖" not in file.getvalue()
+    assert " ".join(file.getvalue().split()).endswith(f"fleet resume {RUN_ID}")
+    # A host that failed did, and an outcome that cannot be read is no outcome to come.
+    lost = Ending(status=HostStatus.FAILED, message="It failed.")
+    run = store_run(tmp_path / "other", plan, {"a": lost})
+    (run.path / "hosts" / "b").mkdir()
+    (run.path / "hosts" / "b" / "host.json").write_text("{")
+    view = build_view(Store(tmp_path / "other").load(RUN_ID))
+    assert [failure.status for failure in view.failures] == ["failed", "no_outcome"]
+    assert view.to_come == ""
+
+
+def test_a_run_that_goes_on_has_hosts_to_come_and_no_failures(tmp_path: Path) -> None:
+    with Store(tmp_path).create(make_plan({"a": CELLS, "b": CELLS})):
+        view = build_view(Store(tmp_path).load(RUN_ID))
+    assert (view.verdict.word, view.verdict.remarks) == ("RUNNING", ("to come: 2 hosts", "still running"))
+    assert view.failures == ()
+    assert view.to_come == f"Still to come: a, b. See how it gets on with: fleet status {RUN_ID}"
 
 
 def test_a_damaged_outcome_is_a_failure_with_its_reason(tmp_path: Path) -> None:

@@ -7,9 +7,14 @@ from datetime import datetime
 from rich.console import Console
 
 from fleet.report.terminal_blocks import Ink
+from fleet.report.terminal_wrap import wrap_words
+
+_INDENT = 2
 
 
 def print_line(console: Console, text: str, *, timed: bool = False, style: str = "") -> None:
-    """Print the text as one line that only the terminal itself may wrap, `timed` with the time of day before it."""
-    stamp = f"{datetime.now():%H:%M:%S} " if timed else ""
-    console.print(Ink.of(console).text(stamp + text, style), soft_wrap=True)
+    """Print the text as one line, `timed` with the time of day before it; on a terminal broken between words."""
+    line = f"{datetime.now():%H:%M:%S} {text}" if timed else text
+    if console.is_terminal:
+        line = "\n".join(wrap_words(line, console.width, _INDENT))
+    console.print(Ink.of(console).text(line, style), soft_wrap=True)

@@ -130,7 +130,7 @@ def fail_alike(progress: Progress, count: int) -> None:
 
 def test_live_each_failed_host_is_shown_once() -> None:
     file = io.StringIO()
-    console = Console(file=file, force_terminal=True, color_system=None, width=120, height=24)
+    console = Console(file=file, force_terminal=True, color_system=None, width=140, height=24)
     with open_progress(plan(34), console, live=True) as progress:
         assert isinstance(progress, LiveDisplay)
         fail_alike(progress, 31)

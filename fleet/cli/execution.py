@@ -10,6 +10,7 @@ from fleet.cli.report import print_run
 from fleet.cli.words import print_error
 from fleet.errors import ExitCode, StoreError
 from fleet.progress import open_progress
+from fleet.progress_print import print_line
 from fleet.store.reader import StoredRun
 from fleet.store.rundir import Store
 from fleet.store.writer import RunWriter
@@ -28,7 +29,7 @@ def carry_out(work: Work, writer: RunWriter, store: Store, *, as_json: bool, can
             work,
             writer,
             progress,
-            lambda sentence: console.print(sentence, soft_wrap=True, markup=False),
+            lambda sentence: print_line(console, sentence, timed=not console.is_terminal),
             cancel=cancel,
         )
     verdict = judge(plan, measured.outcomes, measured.interrupted)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from fleet.cli.words import print_error
+from fleet.cli.words import print_error, tell
 from fleet.errors import ExitCode, FleetError
 from fleet.report.wording import count_things, make_line
 from fleet.store.rundir import RunEntry, Store
@@ -36,7 +36,7 @@ def reindex(reports: Path) -> int:
         index.clear()
         synced = index.sync(_tell)
     for problem in synced.problems:
-        typer.echo(f"fleet: {make_line(problem, 1000)}", err=True)
+        tell(f"fleet: {make_line(problem, 1000)}")
     typer.echo(f"{count_things(len(synced.imported), 'run')} indexed in {index.database.name}")
     return ExitCode.FAILED if synced.problems else ExitCode.OK
 
@@ -79,7 +79,7 @@ def note_run(store: Store, path: Path) -> None:
             index.import_run(path)
     except FleetError as error:
         print_error(error)
-        typer.echo("       The run is kept all the same; the next fleet that can adds it to the index.", err=True)
+        tell("       The run is kept all the same; the next fleet that can adds it to the index.")
 
 
 def _open(store: Store) -> Index:
@@ -90,4 +90,4 @@ def _open(store: Store) -> Index:
 
 def _tell(done: int, total: int) -> None:
     if done == 0 and total >= _MANY:
-        typer.echo(f"adding {count_things(total, 'run')} to the index, once …", err=True)
+        tell(f"adding {count_things(total, 'run')} to the index, once …")

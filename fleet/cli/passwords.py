@@ -7,8 +7,7 @@ import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-import typer
-
+from fleet.cli.words import tell
 from fleet.errors import ConfigError
 from fleet.transport.open import Target
 from fleet.transport.passwords import Passwords
@@ -43,7 +42,7 @@ def ask_passwords(ask: Ask, hosts: Iterable[Target]) -> Passwords:
 
 def _is_wanted(option: str, wanted: bool, what: str) -> bool:
     if not wanted:
-        typer.echo(f"fleet: {option} asks for nothing, for no host {what}.", err=True)
+        tell(f"fleet: {option} asks for nothing, for no host {what}.")
     return wanted
 
 

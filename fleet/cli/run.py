@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-import typer
-
 from fleet.analysis.verdict import list_failed_cells
 from fleet.bundle import Bundle, build_bundle, read_models
 from fleet.cli.dry_run import print_plan
@@ -20,6 +18,7 @@ from fleet.cli.passwords import Ask, ask_passwords
 from fleet.cli.select import select
 from fleet.cli.values import LimitOptions, read_limits
 from fleet.cli.version import find_version
+from fleet.cli.words import tell
 from fleet.errors import ConfigError, ExitCode, SelectionError, StoreError
 from fleet.estimate import Past
 from fleet.model.plan import Plan
@@ -98,7 +97,7 @@ def run_suite(options: RunOptions) -> int:
     passwords = ask_passwords(options.ask, plan.hosts)
     store = Store(options.reports)
     with store.create(plan, bundle.data) as writer:
-        typer.echo(f"run {plan.run_id} · results in {writer.path}", err=True)
+        tell(f"run {plan.run_id} · results in {writer.path}")
         work = Work(plan, bundle.data, limits, {}, {}, passwords)
         return carry_out(work, writer, store, as_json=options.json)
 

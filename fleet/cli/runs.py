@@ -10,7 +10,7 @@ import typer
 
 from fleet.cli.consoles import open_stdout
 from fleet.cli.index import list_runs, open_synced
-from fleet.cli.words import print_error
+from fleet.cli.words import print_error, tell
 from fleet.errors import ConfigError, ExitCode, LockedError, StoreError
 from fleet.model.journal import PinnedBaseline
 from fleet.model.push import format_bytes
@@ -141,5 +141,5 @@ def _confirm(question: str) -> bool:
         sys.stderr.write("\n")
     if answer.strip().lower() in {"y", "yes"}:
         return True
-    typer.echo(f"Nothing was deleted.{'' if answer else ' Nobody was there to answer; give --yes.'}", err=True)
+    tell(f"Nothing was deleted.{'' if answer else ' Nobody was there to answer; give --yes.'}")
     return False

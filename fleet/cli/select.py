@@ -5,8 +5,7 @@ from __future__ import annotations
 import shlex
 from pathlib import Path
 
-import typer
-
+from fleet.cli.words import tell
 from fleet.inventory.loader import load_inventory
 from fleet.inventory.patterns import select_hosts
 from fleet.model.inventory import Host
@@ -22,7 +21,7 @@ def select(inventory: Path, limit: str | None) -> tuple[Host, ...]:
     """
     loaded = load_inventory(inventory)
     for warning in loaded.warnings:
-        typer.echo(f"fleet: {make_inert(warning)}", err=True)
+        tell(f"fleet: {make_inert(warning)}")
     return select_hosts(loaded, limit)
 
 

@@ -9,10 +9,9 @@ from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import typer
-
 from fleet.cli.consoles import open_stdout, print_problem
 from fleet.cli.select import name_inventory, select
+from fleet.cli.words import tell
 from fleet.errors import ExitCode, HostError
 from fleet.fanout import Fanout
 from fleet.host.pause import Pause
@@ -42,7 +41,7 @@ def trust_hosts(inventory: Path, limit: str | None, forks: int, *, yes: bool) ->
     """
     hosts = [host for host in select(inventory, limit) if host.connection.kind == "ssh"]
     if not hosts:
-        typer.echo("No host is reached over SSH: there is no key to look at.", err=True)
+        tell("No host is reached over SSH: there is no key to look at.")
         return ExitCode.OK
     fanout: Fanout[_Look] = Fanout((_look_at(host) for host in hosts), forks)
     found = {look.alias: look.found for look in fanout.run()}
@@ -55,7 +54,7 @@ def trust_hosts(inventory: Path, limit: str | None, forks: int, *, yes: bool) ->
     if remembered:
         _remember(new)
     if keys and not errors and all(key.known == "yes" for key in keys):
-        typer.echo("Every key is known already.", err=True)
+        tell("Every key is known already.")
     if any(key.known == "changed" for key in keys):
         return ExitCode.FAILED
     out_of_reach = errors or (new and not remembered) or any(key.is_jump for key in new)
@@ -117,7 +116,7 @@ def _confirm(new: Sequence[ScannedKey]) -> bool:
     if answer.strip().lower() in {"y", "yes"}:
         return True
     hint = "" if answer else " Nobody was there to answer; compare the fingerprints, then give --yes."
-    typer.echo(f"Nothing was remembered.{hint}", err=True)
+    tell(f"Nothing was remembered.{hint}")
     return False
 
 
@@ -127,7 +126,7 @@ def _remember(keys: Sequence[ScannedKey]) -> None:
         by_file[key.file].append(key)
     for file, added in by_file.items():
         append_known_hosts(file, added)
-        typer.echo(f"{count_things(len(added), 'key')} added to {file}", err=True)
+        tell(f"{count_things(len(added), 'key')} added to {file}")
     jumps = sorted({key.name for key in keys if key.is_jump})
     if jumps:
-        typer.echo(f"Run the command again for the hosts behind {', '.join(jumps)}.", err=True)
+        tell(f"Run the command again for the hosts behind {', '.join(jumps)}.")

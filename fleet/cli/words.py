@@ -40,6 +40,17 @@ def _acts(character: str) -> bool:
 
 def print_error(error: FleetError) -> None:
     """An error on stderr, and what to do next. Nothing of it acts on a terminal, whoever wrote what it quotes."""
-    typer.echo(f"fleet: {make_inert(str(error), _LONGEST)}", err=True)
+    tell(f"fleet: {make_inert(str(error), _LONGEST)}")
     if error.hint:
-        typer.echo(f"       {make_inert(error.hint, _LONGEST)}", err=True)
+        tell(f"       {make_inert(error.hint, _LONGEST)}")
+
+
+def tell(text: str) -> None:
+    """A line on stderr for whoever waits; on a terminal broken between words, and what belongs to `fleet:` below it."""
+    if sys.stderr.isatty():
+        from fleet.cli.consoles import open_stderr
+        from fleet.report.terminal_wrap import wrap_words
+
+        indent = 7 if text.startswith(("fleet: ", "       ")) else 0
+        text = "\n".join(wrap_words(text, open_stderr().width, indent))
+    typer.echo(text, err=True)

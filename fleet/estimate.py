@@ -3,6 +3,7 @@ suite's rules. The speed is the host's own where it has been measured before, an
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import median
@@ -94,6 +95,24 @@ def estimate_job(
     return round(
         JOB_START_S[settings.runtime] + sum(estimate_cell(cell, rules, models[cell.model], pace) for cell in cells), 1
     )
+
+
+def estimate_run(working_s: Iterable[float], waiting_s: Sequence[float], wave: int = 0) -> float:
+    """Seconds until the last host is done.
+
+    Args:
+        working_s: what hosts at work still need; below 0 when they should have been done.
+        waiting_s: what the others will take, in the order in which they begin.
+        wave: at most so many are at work at the same time; 0: all of them.
+    """
+    ends = [*working_s]
+    free = [max(0.0, end_s) for end_s in ends]
+    free += [0.0] * ((wave or len(free) + len(waiting_s)) - len(free))
+    heapq.heapify(free)
+    for host_s in waiting_s:
+        ends.append(free[0] + host_s)
+        heapq.heapreplace(free, ends[-1])
+    return max(ends, default=0.0)
 
 
 def estimate_cell(cell: Cell, rules: Rules, model: ModelInfo, pace: Pace) -> float:

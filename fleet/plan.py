@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from fleet.errors import SelectionError
-from fleet.estimate import Past, estimate_job, find_pace
+from fleet.estimate import Past, estimate_job, estimate_run, find_pace
 from fleet.model.inventory import Host
 from fleet.model.plan import HostPlan, Plan
 from fleet.model.result import HostOutcome, HostStatus, Stage
@@ -62,7 +62,7 @@ class PlanSummary:
     """All hosts' together."""
     by_cells: tuple[PlannedCells, ...]
     estimate_s: float
-    """The slowest host's: all measure at the same time."""
+    """Until the last host is done."""
 
 
 def build_plan(
@@ -129,8 +129,12 @@ def skip_host(host: HostPlan, suite: str) -> HostOutcome:
     )
 
 
-def describe_plan(plan: Plan) -> PlanSummary:
-    """The plan with the hosts that run the same cells put together, in the plan's order."""
+def describe_plan(plan: Plan, wave: int = 0) -> PlanSummary:
+    """The plan with the hosts that run the same cells put together, in the plan's order.
+
+    Args:
+        wave: at most so many hosts measure at the same time; 0: all.
+    """
     together: dict[tuple[Cell, ...], list[str]] = {}
     for host in plan.hosts:
         if host.cells:
@@ -140,7 +144,7 @@ def describe_plan(plan: Plan) -> PlanSummary:
         skipped=tuple(host.alias for host in plan.hosts if not host.cells),
         cells=sum(len(host.cells) for host in plan.hosts),
         by_cells=tuple(PlannedCells(tuple(aliases), cells) for cells, aliases in together.items()),
-        estimate_s=max((host.estimate_s for host in plan.hosts), default=0.0),
+        estimate_s=estimate_run((), [host.estimate_s for host in plan.hosts if host.cells], wave),
     )
 
 

@@ -33,15 +33,16 @@ class Progress(Protocol):
 
 
 @contextmanager
-def open_progress(plan: Plan, console: Console, *, live: bool) -> Iterator[Progress]:
+def open_progress(plan: Plan, console: Console, *, live: bool, wave: int = 0) -> Iterator[Progress]:
     """Show the progress of a run until the block ends, then one line that sums it up.
 
     Args:
         plan: the run's plan: what there is to do, and how long it may take.
         console: of stderr.
         live: draw over what was drawn before, which needs a terminal; otherwise print a line for what matters.
+        wave: at most so many hosts measure at the same time; 0: all.
     """
-    board = Board(plan, time.monotonic)
+    board = Board(plan, time.monotonic, wave)
     hosts = count_things(len(plan.hosts), "host")
     print_line(console, f"{plan.suite} on {hosts}, about {format_duration(board.left_s())}", timed=not live)
     try:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from threading import Lock
 
+from fleet.estimate import estimate_run
 from fleet.model.event import Event, HostFinished, HostNotice, HostProgress, HostStage
 from fleet.model.plan import HostPlan, Plan
 from fleet.model.result import CellStatus, HostOutcome, HostStatus, Stage
@@ -78,12 +79,13 @@ class HostState:
 class Board:
     """The state of every planned host, from the events."""
 
-    def __init__(self, plan: Plan, clock: Callable[[], float]) -> None:
+    def __init__(self, plan: Plan, clock: Callable[[], float], wave: int = 0) -> None:
         self.clock = clock
         self.lock = Lock()
         self.started_s = clock()
         self.hosts = {host.alias: HostState(host) for host in plan.hosts}
         self.cells = sum(len(host.cells) for host in plan.hosts)
+        self._wave = wave
         self._first: dict[tuple[str, ...], str] = {}
 
     def apply(self, event: Event) -> HostState | None:
@@ -120,9 +122,11 @@ class Board:
         return self.clock() - self.started_s
 
     def left_s(self) -> float:
-        """Of the host that takes longest: all measure at the same time."""
+        """Until the last host is expected to be done; below 0 when it should have been."""
         now_s = self.clock()
-        return max((host.left_s(now_s) for host in self.hosts.values() if host.outcome is None), default=0.0)
+        working = [host.left_s(now_s) for host in self.hosts.values() if host.working]
+        waiting = [host.plan.estimate_s for host in self.hosts.values() if host.outcome is None and not host.working]
+        return estimate_run(working, waiting, self._wave)
 
     def count_states(self) -> str:
         """`2 ok, 1 unreachable, 3 measuring`: what has ended first, then by how far it has got."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fleet.bundle import read_models
-from fleet.estimate import Past, estimate_cell, estimate_job, find_pace
+from fleet.estimate import Past, estimate_cell, estimate_job, estimate_run, find_pace
 from fleet.model.inventory import Settings
 from fleet.model.result import CellResult, CellStatus
 from fleet.model.suite import Cell, Rules
@@ -103,3 +103,23 @@ def test_a_damaged_history_makes_no_estimate_that_the_rules_do_not_allow(
     fixed, searched = (estimate_cell(cell, Rules(), MODELS["resnet50"], pace) for cell in cells)
     assert 0 < fixed <= 600
     assert 0 < searched <= 6000
+
+
+@pytest.mark.parametrize(
+    ("working_s", "waiting_s", "wave", "run_s"),
+    [
+        ([], [50.0, 20.0, 30.0], 0, 50),
+        ([], [50.0, 20.0, 30.0], 3, 50),
+        ([], [50.0, 20.0, 30.0], 2, 50),
+        ([], [20.0, 30.0, 50.0], 2, 70),  # the last one begins when the first is done
+        ([], [50.0, 20.0, 30.0], 1, 100),
+        ([15.0], [20.0, 30.0], 1, 65),
+        ([-15.0], [20.0], 1, 20),  # long overdue, and still somebody has to wait for it
+        ([-15.0, -5.0], [], 2, -5),
+        ([], [], 1, 0),
+    ],
+)
+def test_a_run_lasts_until_its_last_host_has_had_its_turn(
+    working_s: list[float], waiting_s: list[float], wave: int, run_s: float
+) -> None:
+    assert estimate_run(working_s, waiting_s, wave) == run_s

@@ -92,6 +92,7 @@ def test_summary_puts_hosts_with_the_same_cells_together() -> None:
     assert summary.hosts == 4
     assert summary.cells == sum(len(h.cells) for h in made.hosts)
     assert summary.estimate_s == max(h.estimate_s for h in made.hosts)
+    assert describe_plan(made, wave=1).estimate_s == pytest.approx(sum(h.estimate_s for h in made.hosts))
 
 
 def test_deadline_leaves_every_cell_its_limit_and_docker_time_to_start() -> None:

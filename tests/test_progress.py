@@ -198,6 +198,18 @@ def test_time_left_goes_from_the_estimate_to_the_hosts_own_pace() -> None:
     assert board.left_s() == 0
 
 
+def test_time_left_of_a_wave_is_that_of_one_after_the_other() -> None:
+    now = [0.0]
+    board = Board(plan(3), lambda: now[0], wave=1)
+    estimate_s = board.hosts["node000"].plan.estimate_s
+    assert board.left_s() == pytest.approx(3 * estimate_s)
+    board.apply(HostStage(alias="node000", stage=Stage.CONNECT))
+    now[0] += 5
+    assert board.left_s() == pytest.approx(3 * estimate_s - 5)
+    board.apply(finished("node000", HostStatus.OK))
+    assert board.left_s() == pytest.approx(2 * estimate_s)
+
+
 def test_terminal_without_unicode_gets_ascii() -> None:
     file = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
     console = Console(file=file, force_terminal=True, width=60, height=24)

@@ -15,8 +15,8 @@ _WIDEST = 44
 _LEFT_OUT = "—"
 
 
-def print_plan(plan: Plan, *, as_json: bool) -> None:
-    """The plan on stdout: hosts, cells, image, estimated time."""
+def print_plan(plan: Plan, wave: int, *, as_json: bool) -> None:
+    """The plan on stdout: hosts, cells, image, estimated time with at most `wave` hosts at a time (0: all)."""
     if as_json:
         sys.stdout.write(plan.model_dump_json(indent=2) + "\n")
         return
@@ -37,7 +37,7 @@ def print_plan(plan: Plan, *, as_json: bool) -> None:
     print_blocks(console, [aliases], columns, even=False)
     if shared:
         console.print(ink.text(" · ".join(shared) + "\n"))
-    summary = describe_plan(plan)
+    summary = describe_plan(plan, wave)
     for group in summary.by_cells:
         console.print(ink.text(f"{count_things(len(group.cells), 'cell')} on {', '.join(fold_names(group.aliases))}:"))
         for cell in group.cells:

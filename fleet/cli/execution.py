@@ -24,7 +24,7 @@ def carry_out(work: Work, writer: RunWriter, store: Store, *, as_json: bool, can
     """
     console = open_stderr()
     plan = work.plan
-    with open_progress(plan, console, live=console.is_terminal) as progress:
+    with open_progress(plan, console, live=console.is_terminal, wave=work.limits.wave) as progress:
         measured = measure_hosts(
             work,
             writer,

@@ -92,7 +92,7 @@ def run_suite(options: RunOptions) -> int:
     plan = _make_plan(options, bundle)
     limits = read_limits(options.limits, plan)
     if options.dry_run:
-        print_plan(plan, as_json=options.json)
+        print_plan(plan, limits.wave, as_json=options.json)
         return ExitCode.OK
     passwords = ask_passwords(options.ask, plan.hosts)
     store = Store(options.reports)

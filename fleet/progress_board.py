@@ -43,7 +43,12 @@ class HostState:
     def word(self) -> str:
         if self.outcome is not None:
             return say_status(self.outcome.status)
-        return _DOING[self.stage] if self.stage is not None else WAITING
+        return WAITING if self.stage is None or self.waits else _DOING[self.stage]
+
+    @property
+    def waits(self) -> bool:
+        """For others to let go of the machine."""
+        return self.outcome is None and self.progress is not None and self.progress.waiting
 
     @property
     def failed(self) -> bool:
@@ -66,6 +71,8 @@ class HostState:
         if self.outcome is not None:
             return 0.0
         estimate_s, seen = self.plan.estimate_s, self.progress
+        if self.waits:
+            return estimate_s
         if seen is None:
             return estimate_s - (now_s - self.heard_s if self.stage is not None else 0.0)
         left_s = estimate_s - seen.elapsed_s
@@ -98,6 +105,8 @@ class Board:
                 if event.stage == host.stage:
                     return None
                 host.stage = event.stage
+                if host.waits:
+                    host.progress = None
             elif isinstance(event, HostProgress):
                 host.progress = event
             elif isinstance(event, HostFinished):
@@ -140,7 +149,8 @@ class Board:
 
     def sum_up(self) -> str:
         """`12/48 cells · 2 min left · 1 ok, 2 measuring`."""
-        return f"{self.cells_done()}/{self.cells} cells · {tell_left(self.left_s())} · {self.count_states()}"
+        least = "at least " if any(host.waits for host in self.hosts.values()) else ""
+        return f"{self.cells_done()}/{self.cells} cells · {least}{tell_left(self.left_s())} · {self.count_states()}"
 
 
 def tell_left(left_s: float) -> str:

@@ -61,6 +61,22 @@ def run_one_host(progress: Progress) -> None:
     progress.show(finished("node000", HostStatus.OK))
 
 
+def test_who_waits_for_others_is_waiting_and_no_time_passes() -> None:
+    now_s = 0.0
+    board = Board(plan(1), lambda: now_s)
+    whole_s = board.left_s()
+    wait = HostProgress(alias="node000", cells_done=0, cells_total=4, elapsed_s=0, detail="taken", waiting=True)
+    board.apply(HostStage(alias="node000", stage=Stage.PROBE))
+    board.apply(wait)
+    now_s = 30
+    assert re.fullmatch(r"0/4 cells · at least .* left · 1 waiting", board.sum_up())
+    assert board.left_s() == whole_s
+    board.apply(HostStage(alias="node000", stage=Stage.START))
+    now_s = 35
+    assert re.fullmatch(r"0/4 cells · \d.* left · 1 starting", board.sum_up())
+    assert board.left_s() == whole_s - 5
+
+
 def test_lines_tell_what_matters_once() -> None:
     out = io.StringIO()
     with open_progress(plan(2), Console(file=out, width=80), live=False) as progress:

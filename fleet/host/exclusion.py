@@ -99,11 +99,16 @@ class _Wait:
 
     def outlast(self, found: Sequence[Disturbance]) -> Generator[Event | Pause, None, Sequence[Disturbance]]:
         """What still disturbs when the time is up; nothing as soon as nothing does."""
-        end, lost = time.monotonic() + self.wait_s, None
+        end, lost, told = time.monotonic() + self.wait_s, None, {found[0].reason}
         yield HostStage(alias=self.shell.alias, stage=Stage.PROBE)
         yield HostNotice(alias=self.shell.alias, message=f"waiting up to {_say_time(self.wait_s)}: {found[0].message}")
         while found and (left := end - time.monotonic()) > 0:
-            yield self._tell()
+            if found[0].reason not in told:
+                told.add(found[0].reason)
+                yield HostNotice(
+                    alias=self.shell.alias, message=f"still waiting, up to {left:.0f} s: {found[0].message}"
+                )
+            yield self._tell(found[0])
             yield Pause(min(LOOK_EVERY_S, left), connecting=True)
             if self.cancelled():
                 return ()
@@ -115,13 +120,14 @@ class _Wait:
             raise Unreachable(lost.host, Stage.PROBE, lost.reason, lost.message, lost.hint)
         return found
 
-    def _tell(self) -> HostProgress:
+    def _tell(self, disturbance: Disturbance) -> HostProgress:
         return HostProgress(
             alias=self.shell.alias,
             cells_done=0,
             cells_total=len(self.task.plan.cells),
             elapsed_s=0.0,
-            detail="waiting until nobody else uses it",
+            detail=disturbance.message,
+            waiting=True,
         )
 
 

@@ -82,6 +82,7 @@ class JobState:
     supervised: bool
     stage: Stage | None
     elapsed_s: float
+    """From its start to its end, or to now."""
     progress: ProgressFile | None
 
 

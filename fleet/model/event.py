@@ -29,6 +29,8 @@ class HostProgress(Record):
     """Since the job was started there."""
     detail: str = ""
     """E.g. `pulling the image`."""
+    waiting: bool = False
+    """Nothing is started there until others have let go of the machine; `detail` says what they do."""
 
 
 class HostNotice(Record):

@@ -7,11 +7,13 @@ import fcntl
 import hashlib
 import os
 from collections.abc import Collection, Iterator
+from datetime import datetime
 from pathlib import Path
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import AwareDatetime, TypeAdapter, ValidationError
 
 from fleet.errors import LockedError, StoreError
+from fleet.model.base import Record
 from fleet.model.event import Event, HostNotice, HostProgress, HostStage
 from fleet.model.left import JobLeft
 from fleet.model.plan import Plan
@@ -33,6 +35,12 @@ _MOST_EVENTS_BYTES = 4 << 30
 _LONGEST_EVENT_BYTES = 1 << 20
 _MOST_FILE_BYTES = 256 << 20
 _EVENTS: TypeAdapter[Event] = TypeAdapter(HostStage | HostProgress | HostNotice)
+
+
+class _Stamp(Record):
+    time: AwareDatetime
+
+
 _BEFORE_TOLD = {Stage.CONNECT, Stage.PROBE}
 _SEEN = {Stage.PULL, Stage.LAUNCH, Stage.RUN, Stage.COLLECT, Stage.CLEAN}
 """Stages that a host enters only with a job that is there."""
@@ -151,10 +159,26 @@ def read_events(path: Path) -> Iterator[Event]:
     Raises:
         StoreError: the log cannot be read.
     """
+    for _, event in _read_log(path):
+        yield event
+
+
+def read_timed_events(path: Path) -> Iterator[tuple[datetime, Event]]:
+    """As `read_events`, each with its time by the control node's clock.
+
+    Raises:
+        StoreError: the log cannot be read.
+    """
+    for line, event in _read_log(path):
+        with contextlib.suppress(ValidationError):
+            yield _Stamp.model_validate_json(line).time, event
+
+
+def _read_log(path: Path) -> Iterator[tuple[bytes, Event]]:
     with contextlib.suppress(FileNotFoundError):  # its controller was killed before anything happened
         for line in read_lines(path / EVENTS_FILE, _MOST_EVENTS_BYTES, _LONGEST_EVENT_BYTES):
             try:
-                yield _EVENTS.validate_json(line)
+                yield line, _EVENTS.validate_json(line)
             except ValidationError:
                 continue  # a host's end; or the line that was being written when the controller was killed
 

@@ -61,8 +61,11 @@ def test_a_job_outlives_its_controller(lab_hosts: LabHosts, start_run: StartRun,
     cells = [json.loads((job / "out" / "cells" / f"{n:03d}.json").read_text()) for n in range(2)]
     assert [cell["status"] for cell in cells] == ["ok", "ok"]
     assert run.load().summary is None
-    shown = run_fleet("report", run.load().plan.run_id, "--reports", str(run.workspace / "reports"))
-    assert "no outcome" in shown.stdout
+    reports = ("--reports", str(run.workspace / "reports"))
+    shown = run_fleet("report", run.load().plan.run_id, *reports)
+    assert "no outcome" in shown.stdout and "Failures" not in shown.stdout
+    (now,) = json.loads(run_fleet("status", "--json", *reports).stdout)["hosts"]
+    assert (now["state"], now["cells_done"], now["ended"]) == ("ended, not collected", 2, True)
 
 
 def test_a_removed_container_is_lost_and_said_so(lab_hosts: LabHosts, start_run: StartRun) -> None:

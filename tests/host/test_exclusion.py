@@ -16,6 +16,7 @@ import pytest
 from fleet.errors import Busy
 from fleet.host import exclusion
 from fleet.host.exclusion import Exclusion, Machines
+from fleet.model.event import HostProgress
 from fleet.model.facts import HostFacts
 from fleet.model.left import JobLeft
 from fleet.model.result import HostOutcome, HostStatus, Stage
@@ -178,6 +179,22 @@ def test_a_machine_that_another_fleet_measures_is_waited_for(ground: Path, idle_
 
     assert was_measured(outcome)
     assert watched.notices == ["waiting up to 1 min: it is being measured by you@there (fleet run other, as x)"]
+
+
+def test_another_reason_to_wait_is_told_once(ground: Path, smi: SmiProgram, idle_host: Unreliable) -> None:
+    smi.say(INTRUDER)
+    watched = watch(ground, idle_host, exclusion=Exclusion(wait_s=60))
+    with hold_lock(ground / "tmp", "you@there (fleet run other, as x)") as release:
+        threading.Timer(2, release).start()
+        threading.Timer(6, smi.say).start()
+        outcome = watched.run()
+
+    assert was_measured(outcome)
+    first, second = watched.notices
+    assert first.startswith("waiting up to 1 min: it is being measured by you@there")
+    assert second.startswith("still waiting, up to ") and "GPU 0 is used by" in second
+    waits = [event.detail for event in watched.events if isinstance(event, HostProgress) and event.waiting]
+    assert waits[0].startswith("it is being measured by") and waits[-1].startswith("GPU 0 is used by")
 
 
 def test_a_machine_that_another_fleet_goes_on_measuring_is_busy(ground: Path, idle_host: Unreliable) -> None:

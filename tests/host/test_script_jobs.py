@@ -61,8 +61,11 @@ def test_a_job_from_start_to_clean(machine: Machine, workdir: Path) -> None:
 
     assert (record["reason"], record["exit_status"], record["stage"]) == ("exited", 3, "run")
     assert record["job_id"] == job.job.job_id
+    begun_s = int((job.directory / "started").read_text())
+    os.utime(job.directory / "exit.json", (begun_s + 7, begun_s + 7))
     state = poll_job(job.shell, job.job)
     assert (state.present, state.ended, state.stage) == (True, True, Stage.RUN)
+    assert state.elapsed_s == 7  # whenever it is asked
     files = collect_job(job.shell, job.job, 0)
     assert files["log"] == b"hello\n"
     assert files["supervise.err"] == b""

@@ -14,6 +14,7 @@ from fleet.cli.consoles import open_stdout, print_problem
 from fleet.cli.ending import choose_exit_code
 from fleet.cli.passwords import Ask, ask_passwords
 from fleet.cli.select import name_inventory, select
+from fleet.cli.words import answer_interrupt
 from fleet.errors import HostError, StoreError
 from fleet.fanout import Fanout
 from fleet.host.framing import Shell
@@ -72,7 +73,8 @@ def clean_hosts(options: CleanOptions) -> int:
     runs = _Runs(Store(options.reports))
     passwords = ask_passwords(options.ask, hosts)
     fanout: Fanout[Cleaned] = Fanout((_clean(host, options, runs, passwords) for host in hosts), options.forks)
-    found = {cleaned.alias: cleaned for cleaned in fanout.run()}
+    with answer_interrupt("what is not removed yet stays: run it again."):
+        found = {cleaned.alias: cleaned for cleaned in fanout.run()}
     results = [replace(found[h.alias], hint=name_inventory(found[h.alias].hint, options.inventory)) for h in hosts]
     if options.json:
         document = {"schema": "fleet.clean/1", "dry_run": options.dry_run, "hosts": [_describe(c) for c in results]}

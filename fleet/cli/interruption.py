@@ -16,8 +16,8 @@ log = logging.getLogger("fleet")
 
 
 @contextmanager
-def answer_signals(leave: Callable[[], None], cancel: Callable[[], None]) -> Iterator[None]:
-    """Call `leave` on the first signal and `cancel` on the second; the third raises KeyboardInterrupt."""
+def answer_signals(leave: Callable[[str], None], cancel: Callable[[str], None]) -> Iterator[None]:
+    """Call `leave` with the first signal's name and `cancel` with the second's; the third is a KeyboardInterrupt."""
     answers = [leave, cancel]
 
     def handle(number: int, _frame: FrameType | None) -> None:
@@ -27,7 +27,7 @@ def answer_signals(leave: Callable[[], None], cancel: Callable[[], None]) -> Ite
             for caught in before:
                 if before[caught] != signal.SIG_IGN:
                     signal.signal(caught, signal.default_int_handler)
-        answer()
+        answer("Ctrl-C" if number == signal.SIGINT else signal.Signals(number).name)
 
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
     for number in before:

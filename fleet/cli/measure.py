@@ -116,7 +116,8 @@ class _Session:
                 if not host.cells and host.alias not in self._work.outcomes:
                     self._tell(HostFinished(alias=host.alias, outcome=skip_host(host, self._work.plan.suite)))
             if cancel:
-                self._interrupt()
+                self._interrupted = True
+                self._cancel("")
             threading.Thread(target=self._watch_for_cancel, daemon=True).start()
             deadline_s = self._work.limits.deadline_s
             timer = call_later(deadline_s, self._end_time) if deadline_s else None
@@ -150,39 +151,42 @@ class _Session:
         """`fleet cancel` cannot send a signal: it may run on another machine, as somebody else."""
         while not self._ended.wait(CANCEL_LOOK_S):
             if self._writer.cancel_asked:
-                self._interrupt()
+                self._interrupted = True
+                self._cancel("another fleet cancels the run: ")
                 return
 
-    def _leave(self) -> None:
+    def _leave(self, signal_name: str) -> None:
         """Begin nothing more; a second thought later, leave what goes on to its hosts."""
         self._interrupted = True
         self._fanout.hold()
         self._leaving = call_later(SECOND_THOUGHT_S, self._fanout.leave)
-        again = f"Ctrl-C again within {SECOND_THOUGHT_S:.0f} s ends it on the hosts."
+        again = f"{signal_name} again within {SECOND_THOUGHT_S:.0f} s ends it on the hosts."
         self._say(f"{self._describe_stay('leaving')} {again}")
 
-    def _interrupt(self) -> None:
-        self._interrupted = True
-        self._cancel("")
+    def _interrupt(self, signal_name: str) -> None:
+        self._cancel("", f"; {signal_name} again leaves at once")
 
     def _end_time(self) -> None:
         self._overdue = True
         self._cancel("the time is up: ")
 
-    def _cancel(self, why: str) -> None:
+    def _cancel(self, why: str, then: str = "") -> None:
         if self._leaving:
             self._leaving.cancel()
         self._fanout.cancel()
-        self._say(f"{why}cancelling on {count_things(self._recorder.hosts_left, 'host')}; Ctrl-C again leaves at once")
+        self._say(f"{why}cancelling on {count_things(self._recorder.hosts_left, 'host')}{then}")
 
     def _say(self, words: str) -> None:
         # A handler interrupts whatever holds the display's lock; a thread of its own waits for it.
         threading.Thread(target=self._say_now, args=(words,), daemon=True).start()
 
     def _describe_stay(self, how: str) -> str:
-        started = self._recorder.list_started()
+        started, run_id = self._recorder.list_started(), self._work.plan.run_id
+        if self._cancelled.is_set():
+            goes_on = f"; what was to end on {join_names(started)} may still run" if started else ""
+            return f"{how}{goes_on}. End it for good with: fleet cancel {run_id}."
         goes_on = f"; what was started on {join_names(started)} goes on there" if started else ""
-        return f"{how}{goes_on}. Take it up again with: fleet resume {self._work.plan.run_id}."
+        return f"{how}{goes_on}. Take it up again with: fleet resume {run_id}."
 
     def _tell(self, event: Event) -> None:
         if isinstance(event, HostFinished):

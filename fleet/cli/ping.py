@@ -15,6 +15,7 @@ from fleet.cli.consoles import open_stdout, print_problem
 from fleet.cli.ending import choose_exit_code
 from fleet.cli.passwords import Ask, ask_passwords
 from fleet.cli.select import name_inventory, select
+from fleet.cli.words import answer_interrupt
 from fleet.errors import HostError
 from fleet.fanout import Fanout
 from fleet.host.framing import Shell
@@ -62,7 +63,8 @@ def ping_hosts(inventory: Path, limit: str | None, forks: int, ask: Ask, *, as_j
     hosts = select(inventory, limit)
     passwords = ask_passwords(ask, hosts)
     fanout: Fanout[Pong] = Fanout((_ping(host, passwords) for host in hosts), forks)
-    answers = {pong.alias: pong for pong in fanout.run()}
+    with answer_interrupt("not every host has answered yet."):
+        answers = {pong.alias: pong for pong in fanout.run()}
     pongs = [replace(answers[host.alias], hint=name_inventory(answers[host.alias].hint, inventory)) for host in hosts]
     if as_json:
         document = {"schema": "fleet.ping/1", "hosts": [asdict(pong) for pong in pongs]}

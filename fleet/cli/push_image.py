@@ -17,6 +17,7 @@ from fleet.cli.consoles import open_stderr, open_stdout, print_problem
 from fleet.cli.ending import GOOD, choose_exit_code
 from fleet.cli.passwords import Ask, ask_passwords
 from fleet.cli.select import name_inventory, select
+from fleet.cli.words import answer_interrupt
 from fleet.errors import SelectionError
 from fleet.fanout import Fanout
 from fleet.host.image_source import Source, open_source
@@ -61,7 +62,8 @@ def push_images(options: PushOptions) -> int:
         passwords = ask_passwords(options.ask, [host for host in hosts if host.alias in sources])
         sizes = {host.alias: sources[host.alias].size if host.alias in sources else 0 for host in hosts}
         console = open_stderr()
-        with open_push_progress(sizes, console, live=console.is_terminal) as progress:
+        kept = "what has arrived is kept on the hosts: run it again, and it goes on from there."
+        with answer_interrupt(kept), open_push_progress(sizes, console, live=console.is_terminal) as progress:
             ends = _push(hosts, sources, options, progress, passwords)
             found = {outcome.alias: outcome for outcome in ends}
     outcomes = [found[host.alias] for host in hosts]

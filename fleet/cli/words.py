@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import typer
 
@@ -54,3 +56,13 @@ def tell(text: str) -> None:
         indent = 7 if text.startswith(("fleet: ", "       ")) else 0
         text = "\n".join(wrap_words(text, open_stderr().width, indent))
     typer.echo(text, err=True)
+
+
+@contextmanager
+def answer_interrupt(what: str) -> Iterator[None]:
+    """Say `what` comes of it when somebody presses Ctrl-C in this block; the interruption goes on."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        tell(f"interrupted; {what}")
+        raise

@@ -171,6 +171,7 @@ def test_the_next_push_goes_on_where_one_was_interrupted(
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=60)
     assert process.returncode == 130, err
+    assert "interrupted; what has arrived is kept on the hosts: run it again, and it goes on from there.\n" in err
     assert "Traceback" not in err
     (gathered,) = spoilt.workdir.iterdir()
     with gathered.open("r+b") as file:

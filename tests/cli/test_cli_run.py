@@ -134,8 +134,9 @@ def test_every_ctrl_c_is_answered_at_once_and_the_third_leaves(
         process.kill()
         host.unpause()
 
-    assert lines[0].startswith("leaving. Take it up again with: fleet resume 2")
-    assert lines[1] == "cancelling on 1 host; Ctrl-C again leaves at once\n"
+    assert re.match(r"\d\d:\d\d:\d\d leaving\. Take it up again with: fleet resume 2", lines[0])
+    assert re.fullmatch(r"\d\d:\d\d:\d\d cancelling on 1 host; Ctrl-C again leaves at once\n", lines[1])
+    assert re.search(r"^\d\d:\d\d:\d\d left at once\. End it for good with: fleet cancel 2", err, re.MULTILINE)
     assert answered_s < 5
     assert (process.returncode, left_s < 10) == (130, True), err
     assert "Traceback" not in err

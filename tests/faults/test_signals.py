@@ -175,6 +175,6 @@ def test_three_leave_at_once(hanging: Hanging, tmp_path: Path, run_fleet: RunFle
 
     assert code == 130, err
     assert time.monotonic() - begin < 4
-    assert "left at once; what was started on" in err
+    assert "left at once; what was to end on" in err
     assert "Traceback" not in out + err
     end(run, hanging, run_fleet)

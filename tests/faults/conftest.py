@@ -73,6 +73,8 @@ class FleetRun:
             stderr=subprocess.PIPE,
             text=True,
             encoding="utf-8",
+            # As from a login's shell, also where the tests run under nohup.
+            preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL),
         )
 
     def cancel(self) -> None:

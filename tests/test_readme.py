@@ -32,7 +32,7 @@ FOR_OTHERS = {
 }
 """Commands that are not run here, and why."""
 
-GROUPS = ("hosts", "runs")
+GROUPS = ("hosts", "runs", "baseline")
 """Commands with commands beneath them; `runs` is also one by itself."""
 
 BY_HAND = "python3 -m payload "
@@ -149,6 +149,8 @@ def test_every_command_of_fleet_works_in_the_order_of_the_readme(
         "compare",
         "outliers",
         "trend",
+        "incidents",
+        "baseline",
         "runs",
         "ping",
         "push-image",
@@ -170,7 +172,7 @@ def check_run_directory(reports: Path) -> None:
     named = set(re.findall(r"[\w<>-]+\.(?:jsonl?|log|pyz)|hosts/(?=<)|latest", layout))
     run = (reports / "latest").resolve()
     there = {f"{path.name}/" if path.is_dir() else path.name for path in run.iterdir()}
-    assert named == there | {"host.json", "latest"}
+    assert named == there | {"host.json", "journal.jsonl", "latest"}
     assert all((host / "host.json").is_file() for host in (run / "hosts").iterdir())
 
 
@@ -215,7 +217,7 @@ def test_the_inventories_can_be_planned(checkout: Path, workspace: Path) -> None
 
 
 def test_commands_and_options_are_those_of_help() -> None:
-    known = {name for name in list_commands() if name != "hosts"}
+    known = {name for name in list_commands() if name not in {"hosts", "baseline"}}
     known |= {f"{group} {name}" for group in GROUPS for name in list_commands(group)}
     helps = {command: show_help(*command.split()) for command in known} | {"": show_help()}
     mentions = [line for line in find_commands() if line.startswith("fleet ")] + re.findall(r"`(fleet [^`]+)`", README)

@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from fleet.cli.app_history import outliers, trend
+from fleet.cli.app_history import baseline_app, incidents, outliers, trend
 from fleet.cli.app_reading import compare, models, report
 from fleet.cli.app_runs import runs_app
 from fleet.cli.completion import complete_models, complete_run, complete_suite
@@ -49,6 +49,7 @@ app = typer.Typer(
 hosts_app = typer.Typer(name="hosts", help="Hosts and their SSH keys.", no_args_is_help=True, rich_markup_mode=None)
 app.add_typer(hosts_app)
 app.add_typer(runs_app)
+app.add_typer(baseline_app)
 
 
 @app.command()
@@ -206,6 +207,7 @@ def cancel(
 app.command()(report)
 app.command()(outliers)
 app.command()(trend)
+app.command()(incidents)
 app.command()(compare)
 app.command()(models)
 

@@ -7,7 +7,11 @@ from typing import Annotated
 import typer
 
 from fleet.cli.completion import complete_models, complete_suite
-from fleet.cli.options import REPORTS, Json, LastRun, Reports
+from fleet.cli.options import REPORTS, Json, LastRun, OneRun, Reports
+
+baseline_app = typer.Typer(
+    name="baseline", help="What runs are compared with.", no_args_is_help=True, rich_markup_mode=None
+)
 
 
 def outliers(run_id: LastRun = None, json: Json = False, reports: Reports = REPORTS) -> None:
@@ -40,3 +44,46 @@ def trend(
     from fleet.cli.trend import print_trend
 
     raise typer.Exit(print_trend(reports, suite, host, model, as_json=json))
+
+
+def incidents(
+    everything: Annotated[bool, typer.Option("--all", help="Those that have ended, too.")] = False,
+    json: Json = False,
+    reports: Reports = REPORTS,
+) -> None:
+    """List regressions that a second run has confirmed, until they are over or accepted."""
+    from fleet.cli.incidents import print_incidents
+
+    raise typer.Exit(print_incidents(reports, everything=everything, as_json=json))
+
+
+@baseline_app.command("set")
+def set_baseline(
+    run_id: OneRun,
+    reason: Annotated[str, typer.Option(help="Why this one.", show_default=False)] = "",
+    reports: Reports = REPORTS,
+) -> None:
+    """Pin a run: slow drift away from it is found, which a baseline that rolls along forgets."""
+    from fleet.cli.incidents import set_baseline
+
+    raise typer.Exit(set_baseline(reports, run_id, reason))
+
+
+@baseline_app.command("show")
+def show_baseline(reports: Reports = REPORTS) -> None:
+    """Show what runs are compared with."""
+    from fleet.cli.incidents import show_baseline
+
+    raise typer.Exit(show_baseline(reports))
+
+
+@baseline_app.command("accept")
+def accept_incident(
+    incident: Annotated[str, typer.Argument(metavar="INCIDENT", help="Its name, as fleet incidents shows it.")],
+    reason: Annotated[str, typer.Option(help="Why it is as it should be.", show_default=False)],
+    reports: Reports = REPORTS,
+) -> None:
+    """End an incident: what was measured since is the level to compare with."""
+    from fleet.cli.incidents import accept_incident
+
+    raise typer.Exit(accept_incident(reports, incident, reason))

@@ -14,7 +14,7 @@ def report(run_id: LastRun = None, json: Json = False, reports: Reports = REPORT
     """Show a run: the verdict, the matrix across machines, the hosts, and what to do about failures."""
     from fleet.cli.report import print_report
 
-    print_report(reports, run_id, as_json=json)
+    raise typer.Exit(print_report(reports, run_id, as_json=json))
 
 
 def compare(

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from fleet.analysis.verdict import Verdict, judge
 from fleet.cli.consoles import open_stderr
-from fleet.cli.index import note_run
 from fleet.cli.measure import Work, measure_hosts
-from fleet.cli.report import print_run
+from fleet.cli.report import print_run, show_run
 from fleet.cli.words import print_error
 from fleet.errors import ExitCode, StoreError
 from fleet.progress import open_progress
@@ -38,10 +37,8 @@ def carry_out(work: Work, writer: RunWriter, store: Store, *, as_json: bool, can
     if trouble is not None:
         return _end_in_trouble(StoredRun(writer.path, plan, measured.outcomes, None), trouble, verdict, as_json)
     writer.close()
-    print_run(store.load(f"{writer.path}/"), as_json=as_json)
-    if whole:
-        note_run(store, writer.path)
-    return verdict.exit_code
+    shown = print_run(store.load(f"{writer.path}/"), store, as_json=as_json)
+    return verdict.exit_code or shown
 
 
 def _finish(writer: RunWriter, verdict: Verdict) -> StoreError | None:
@@ -55,6 +52,6 @@ def _finish(writer: RunWriter, verdict: Verdict) -> StoreError | None:
 
 def _end_in_trouble(run: StoredRun, trouble: StoreError, verdict: Verdict, as_json: bool) -> int:
     """Show what is known of a run whose directory is not whole, as long as somebody knows it."""
-    print_run(run, as_json=as_json)
+    show_run(run, as_json=as_json)
     print_error(trouble)
     return ExitCode.INTERRUPTED if verdict.interrupted else ExitCode.INTERNAL

@@ -72,16 +72,6 @@ def list_runs(store: Store) -> tuple[RunEntry, ...]:
         return store.runs()
 
 
-def note_run(store: Store, path: Path) -> None:
-    """Import a run that has just been completed. It is complete whatever comes of that."""
-    try:
-        with _open(store) as index:
-            index.import_run(path)
-    except FleetError as error:
-        print_error(error)
-        tell("       The run is kept all the same; the next fleet that can adds it to the index.")
-
-
 def _open(store: Store) -> Index:
     from fleet.store.index import open_index
 

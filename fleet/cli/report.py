@@ -6,6 +6,9 @@ import sys
 from pathlib import Path
 
 from fleet.cli.consoles import open_stdout
+from fleet.cli.index import open_synced
+from fleet.cli.words import print_error, tell
+from fleet.errors import ExitCode, FleetError, StoreError
 from fleet.report.document import render_json
 from fleet.report.terminal import render_terminal
 from fleet.report.view import build_view
@@ -13,19 +16,55 @@ from fleet.store.reader import StoredRun
 from fleet.store.rundir import Store
 
 
-def print_report(reports: Path, run_id: str | None, *, as_json: bool) -> None:
-    """One run's report, on stdout.
+def print_report(reports: Path, run_id: str | None, *, as_json: bool) -> ExitCode:
+    """One run's report, on stdout; REGRESSION where it is the last one and an incident is open.
 
     Raises:
         StoreError: there is no such run, or it cannot be read.
     """
-    print_run(Store(reports).load(run_id), as_json=as_json)
+    store = Store(reports)
+    return print_run(store.load(run_id), store, as_json=as_json)
 
 
-def print_run(run: StoredRun, *, as_json: bool) -> None:
-    """The report of a run that is loaded, on stdout."""
-    view = build_view(run)
+def print_run(run: StoredRun, store: Store, *, as_json: bool) -> ExitCode:
+    """The report of a run that is loaded, on stdout; the exit code as of `print_report`."""
+    changes, regressed = _find_changes(run, store)
+    show_run(run, changes, as_json=as_json)
+    return ExitCode.REGRESSION if regressed else ExitCode.OK
+
+
+def show_run(run: StoredRun, changes: tuple[str, ...] = (), *, as_json: bool) -> None:
+    """The report on stdout, with what the run changed against those before it."""
+    view = build_view(run, changes)
     if as_json:
         sys.stdout.write(render_json(view))
     else:
         render_terminal(view, open_stdout())
+
+
+def _find_changes(run: StoredRun, store: Store) -> tuple[tuple[str, ...], bool]:
+    """What the last complete run of the store changed, and whether an incident is open; nothing for any other.
+
+    The report does not hang on it: what is in the way is said beside it.
+    """
+    from fleet.cli.incidents import describe_incidents
+    from fleet.cli.judging import judge_runs
+    from fleet.report.incident_view import say_changes
+
+    if run.summary is None or run.path.resolve().parent != store.runs_path.resolve():
+        return (), False
+    try:
+        if run.path.resolve() != store.find_latest().resolve():
+            return (), False
+        index, synced = open_synced(store)
+        with index:
+            for problem in synced.problems:
+                print_error(StoreError(problem))
+            record = judge_runs(index)
+            if record.judged is None or record.judged.run_id != run.plan.run_id:
+                return (), False
+            return say_changes(record.judged, describe_incidents(index, record)), bool(record.open)
+    except FleetError as error:
+        print_error(error)
+        tell("       The run is kept all the same; what it changed is told when the index can be used.")
+        return (), False

@@ -60,4 +60,34 @@ class Annotation(Record):
     message: str
 
 
-Entry = PinnedBaseline | IncidentState | Annotation
+class Suspicion(Record):
+    """Slower in this run, and not in the one before."""
+
+    level: Literal["cell", "host", "cohort"]
+    name: str
+    cell_id: str = ""
+    kind: Literal["step", "drift"]
+    change: float
+    """Relative: 0.05 is 5 % slower."""
+    sentence: str
+    """With how many more cells that it tells as well."""
+
+
+class JudgedRun(Record):
+    """A run has been held against those before it; the incidents that it changed stand before this entry."""
+
+    entry: Literal["judged"] = "judged"
+    time: str
+    run_id: str
+    measured: int
+    """Cells on hosts with a value."""
+    learning: int
+    """Those of them with too few runs before for a verdict."""
+    nights: int
+    """The most runs before that any of them has."""
+    suspicions: tuple[Suspicion, ...] = ()
+    better: tuple[tuple[str, str, str], ...] = ()
+    """Level, name and cell of what is faster than its baseline, and has been told."""
+
+
+Entry = PinnedBaseline | IncidentState | Annotation | JudgedRun

@@ -25,6 +25,7 @@ def render_json(view: View) -> str:
         "failures": [asdict(failure) for failure in view.failures],
         "notes": list(view.notes),
         "to_come": view.to_come,
+        "changes": list(view.changes),
     }
     return json.dumps(document, indent=2, sort_keys=True, allow_nan=False) + "\n"
 

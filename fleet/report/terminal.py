@@ -21,6 +21,9 @@ _SIGNS = {"OK": ("✔", "bold green"), "RUNNING": ("▸", "bold yellow"), "INCOM
 """A run that is not complete is no failure."""
 
 _CELLS_NAMED = 3
+_CHANGES = 20
+"""At most so many lines of what changed; the rest are counted, and in `fleet report --json`."""
+
 _SENTENCES = 4
 """At most so many hosts' own sentences in one group of failures; the rest are counted, and in `fleet report --json`."""
 
@@ -34,6 +37,7 @@ def render_terminal(view: View, console: Console) -> None:
     ink = Ink.of(console)
     short, domain = shorten_hosts(view)
     _print_head(view, console, ink)
+    _print_list("What changed", _shorten(view.changes), console, ink)
     if _has_results(view):
         for matrix in short.matrices:
             print_matrix(console, matrix)
@@ -44,7 +48,7 @@ def render_terminal(view: View, console: Console) -> None:
         print_indented(console, ink.text(f"all hosts: their names end in {domain}", "dim"), 0)
     console.print()
     _print_failures(view, console, ink)
-    _print_notes(view, console, ink)
+    _print_list("Notes", view.notes, console, ink)
     if view.to_come:
         print_indented(console, Text.assemble(ink.text("▸ ", "yellow"), ink.text(view.to_come, "bold")), 0)
         console.print()
@@ -139,11 +143,17 @@ def _name_cells(cells: Sequence[str]) -> str:
     return ", ".join(cells[:_CELLS_NAMED]) + (f" and {count_things(more, 'more cell')}" if more > 0 else "")
 
 
-def _print_notes(view: View, console: Console, ink: Ink) -> None:
-    if not view.notes:
+def _shorten(changes: Sequence[str]) -> Sequence[str]:
+    if len(changes) <= _CHANGES:
+        return changes
+    return [*changes[:_CHANGES], f"and {len(changes) - _CHANGES} more, in fleet report --json"]
+
+
+def _print_list(title: str, lines: Sequence[str], console: Console, ink: Ink) -> None:
+    if not lines:
         return
-    console.print(ink.text("Notes", "bold"))
+    console.print(ink.text(title, "bold"))
     console.print()
-    for note in view.notes:
-        print_indented(console, Text.assemble(ink.text("· ", "dim"), ink.text(note)), 0)
+    for line in lines:
+        print_indented(console, Text.assemble(ink.text("· ", "dim"), ink.text(line)), 0)
     console.print()

@@ -33,8 +33,12 @@ _MEANINGS = {
 }
 
 
-def build_view(run: StoredRun) -> View:
-    """Everything a report of this run shows. Pure: the same run gives the same view."""
+def build_view(run: StoredRun, changes: tuple[str, ...] = ()) -> View:
+    """Everything a report of this run shows. Pure: the same run gives the same view.
+
+    Args:
+        changes: what it changed against the runs before it, a line each; inert.
+    """
     verdict = judge(run.plan, run.outcomes, run.summary is not None and run.summary.interrupted)
     matrices = build_matrices(run)
     return View(
@@ -46,6 +50,7 @@ def build_view(run: StoredRun) -> View:
         notes=tuple(find_notes(run, matrices)),
         legend=_build_legend(matrices),
         to_come=_say_to_come(run, [failure.alias for failure in verdict.failures if _is_open(run, failure)]),
+        changes=changes,
     )
 
 

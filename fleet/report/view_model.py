@@ -196,3 +196,5 @@ class View:
     """Word in the matrix → what it means, for the words that occur."""
     to_come: str
     """Of which hosts nothing is known yet, and the command that goes on from there; empty: of none."""
+    changes: tuple[str, ...] = ()
+    """What this run changed against those before it, a line each; empty for any run but the last."""

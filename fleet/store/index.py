@@ -20,7 +20,7 @@ from fleet.model.journal import Annotation, Entry, IncidentState, PinnedBaseline
 from fleet.store import tables
 from fleet.store.database import Database
 from fleet.store.importing import delete_journal, delete_runs, insert_journal, insert_run
-from fleet.store.journal import append_entry, read_journal, stamp_journal
+from fleet.store.journal import append_entries, read_journal, stamp_journal
 from fleet.store.migrating import bring_up_to_date
 from fleet.store.rows import Row, read_rows, stamp_run
 from fleet.store.rundir import RunEntry, Store
@@ -177,13 +177,13 @@ class Index:
         }
         return self.store.runs(known)
 
-    def write(self, entry: Entry) -> None:
-        """Keep a decision: in the journal, then in the tables.
+    def write(self, *entries: Entry) -> None:
+        """Keep decisions: in the journal, then in the tables.
 
         Raises:
             StoreError: one of them cannot be written. What is in the journal gets into the tables the next time.
         """
-        append_entry(self.store.root, entry)
+        append_entries(self.store.root, entries)
         self._sync_journal(Synced())
 
     def read_baselines(self) -> tuple[PinnedBaseline, ...]:

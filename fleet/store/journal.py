@@ -9,18 +9,18 @@ from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
 
-from fleet.model.journal import Annotation, Entry, IncidentState, PinnedBaseline
+from fleet.model.journal import Entry, PinnedBaseline
 from fleet.store.files import explain_error, read_lines, sync_directory, write_all
 
 FILE = "journal.jsonl"
 
 _MOST_BYTES = 1 << 30
 _LONGEST_LINE = 1 << 20
-_ENTRIES: TypeAdapter[Entry] = TypeAdapter(PinnedBaseline | IncidentState | Annotation)
+_ENTRIES: TypeAdapter[Entry] = TypeAdapter(Entry)
 
 
-def append_entry(root: Path, entry: Entry) -> None:
-    """Append to the journal of the reports directory `root`. When this returns the entry survives a power cut.
+def append_entries(root: Path, entries: Iterable[Entry]) -> None:
+    """Append to the journal of the reports directory `root`. When this returns they survive a power cut.
 
     Raises:
         StoreError: it cannot be written.
@@ -34,7 +34,8 @@ def append_entry(root: Path, entry: Entry) -> None:
             size = os.fstat(journal).st_size
             # Whoever was killed while it wrote has left half a line.
             broken = size and os.pread(journal, 1, size - 1) != b"\n"
-            write_all(journal, (b"\n" if broken else b"") + entry.model_dump_json().encode() + b"\n")
+            lines = b"".join(entry.model_dump_json().encode() + b"\n" for entry in entries)
+            write_all(journal, (b"\n" if broken else b"") + lines)
             os.fsync(journal)
         finally:
             os.close(journal)

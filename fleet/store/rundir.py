@@ -83,7 +83,7 @@ class Store:
             StoreError: there is none.
         """
         paths = self.paths()
-        return paths[0] if paths else self._find_latest()
+        return paths[0] if paths else self.find_latest()
 
     def ask_cancel(self, path: Path) -> None:
         """Ask the controller that works at the run in the directory `path` to cancel it.
@@ -129,7 +129,7 @@ class Store:
         Raises:
             StoreError: there is no such run, there are several, or it cannot be read.
         """
-        return read_run(self._find_latest() if run_id is None else self.locate(run_id))
+        return read_run(self.find_latest() if run_id is None else self.locate(run_id))
 
     def locate(self, run_id: str) -> Path:
         """The directory of a run, by an id, its beginning, or a path, as in `load`.
@@ -159,7 +159,12 @@ class Store:
                     missing -= found.keys()
         return found
 
-    def _find_latest(self) -> Path:
+    def find_latest(self) -> Path:
+        """The directory of the latest complete run.
+
+        Raises:
+            StoreError: there is none.
+        """
         paths = self.paths()
         try:
             named = (self.root / "latest").readlink().name

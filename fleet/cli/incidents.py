@@ -1,0 +1,162 @@
+"""`fleet incidents` and `fleet baseline`: what was confirmed, and what somebody has decided about it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import typer
+
+from fleet.analysis.fingerprint import Suspect, diff_fingerprints, find_suspects, read_environment
+from fleet.analysis.incident import Incident, accept
+from fleet.analysis.record import IncidentGroup, fold_incidents, make_state, name_cohorts
+from fleet.cli.consoles import open_stdout
+from fleet.cli.index import open_synced
+from fleet.cli.judging import Record, judge_runs, pick_environments, stamp
+from fleet.cli.words import print_error
+from fleet.errors import ConfigError, ExitCode, SelectionError, StoreError
+from fleet.model.journal import PinnedBaseline
+from fleet.report.incident_view import IncidentLine, build_incidents, render_incidents_json, say_changes
+from fleet.report.terminal_incidents import render_incidents
+from fleet.report.wording import count_things, make_line
+from fleet.store.index import Index
+from fleet.store.readings import list_complete, read_environments
+from fleet.store.rundir import Store
+
+
+def print_incidents(reports: Path, *, everything: bool, as_json: bool) -> ExitCode:
+    """The open incidents, or all there ever were, on stdout.
+
+    Raises:
+        FleetError: there are no runs, or the index cannot be used.
+    """
+    with _open(reports) as (index, record):
+        lines = describe_incidents(index, record, everything=everything)
+    if as_json:
+        sys.stdout.write(render_incidents_json(lines))
+        return ExitCode.OK
+    still_open = [line for line in lines if line.state == "open"]
+    said = say_changes(record.judged, still_open)[len(still_open) :] if record.judged else ("no run is complete yet",)
+    render_incidents(lines, said, open_stdout())
+    return ExitCode.OK
+
+
+def describe_incidents(index: Index, record: Record, *, everything: bool = False) -> tuple[IncidentLine, ...]:
+    """A line for each group of incidents, with the first suspect of those that are open.
+
+    Raises:
+        StoreError: the index cannot be read.
+    """
+    if not record.judged or not record.incidents:
+        return ()
+    cohorts = _find_cohorts(index, record)
+    chosen = record.incidents if everything else record.open
+    groups = fold_incidents(chosen, cohorts)
+    suspects = {g.id: find_cause(index, g, cohorts) for g in groups if g.head.ending is None}
+    return build_incidents(chosen, cohorts, suspects)
+
+
+def find_cause(index: Index, group: IncidentGroup, cohorts: dict[str, frozenset[str]]) -> Suspect | None:
+    """What changed on the hosts between the last good run and the one that confirmed the incident.
+
+    Raises:
+        StoreError: the index cannot be read.
+    """
+    subject = group.head.subject
+    affected = cohorts.get(subject.name) or frozenset({subject.name})
+    runs = [run_id for run_id in list_complete(index.database) if run_id <= group.head.opened]
+    # The run before the one that confirmed it was the first that suspected it.
+    known = read_environments(index.database, runs[-10:])
+    now = pick_environments(known, group.head.opened)
+    changed = {}
+    for alias, environment in now.items():
+        before = [known[run, alias] for run in runs[-10:-2] if (run, alias) in known]
+        if before:
+            changed[alias] = diff_fingerprints(read_environment(before[-1]), read_environment(environment))
+    return next(iter(find_suspects(changed, affected)), None)
+
+
+def set_baseline(reports: Path, run_id: str, reason: str) -> ExitCode:
+    """Pin a run: from now on, values are held against it as well as against the runs before.
+
+    Raises:
+        StoreError: there is no such run, it is not complete, or it is not one of these reports.
+    """
+    store = Store(reports)
+    path = store.locate(run_id)
+    run = store.load(f"{path}/")
+    if run.summary is None:
+        raise StoreError(f"run {path.name} is not complete.", f"End it first, with: fleet resume {path.name}")
+    if path.parent.resolve() != store.runs_path.resolve():
+        raise StoreError(f"{path} is not one of the runs in {store.root}.", "Take it in first, with: fleet runs import")
+    if not run.summary.cells_ok:
+        raise SelectionError(f"run {path.name} has measured nothing that one could compare with")
+    with _open(reports) as (index, _):
+        index.write(PinnedBaseline(time=stamp(), run_ids=(path.name,), reason=reason))
+    typer.echo(f"run {path.name} is the baseline; the rolling one of the last 14 runs counts as well")
+    return ExitCode.OK
+
+
+def show_baseline(reports: Path) -> ExitCode:
+    """What runs are compared with, on stdout.
+
+    Raises:
+        FleetError: there are no runs, or the index cannot be used.
+    """
+    with _open(reports) as (index, record):
+        pins = index.read_baselines()
+    for pin in pins:
+        where = f"{pin.alias or 'all hosts'}, {pin.cell_id or 'all cells'}"
+        why = f": {pin.reason}" if pin.reason else ""
+        typer.echo(make_line(f"pinned: run {', '.join(pin.run_ids)} for {where}{why}"))
+    if not pins:
+        typer.echo("no run is pinned: slow drift is not found. Pin one with: fleet baseline set RUN")
+    judged = record.judged
+    nights = f"up to {judged.nights} in the last run" if judged else "none yet"
+    typer.echo(f"rolling: the median of the last 14 runs of a suite with a value, {nights}; 7 are needed")
+    return ExitCode.OK
+
+
+def accept_incident(reports: Path, name: str, reason: str) -> ExitCode:
+    """Make the level of an open incident the one to compare with, and end it, with all that it tells.
+
+    Raises:
+        ConfigError: no reason is given.
+        SelectionError: no open incident, or more than one, is named so.
+    """
+    if not reason.strip():
+        raise ConfigError("--reason is empty", hint="Say why: whoever finds the new level in a year wants to know.")
+    with _open(reports) as (index, record):
+        groups = fold_incidents(record.open, _find_cohorts(index, record))
+        found = [group for group in groups if name and group.id.startswith(name)]
+        if len(found) != 1 or record.judged is None:
+            what = "no open incident is" if not found else f"{len(found)} open incidents are"
+            raise SelectionError(f"{what} named {name[:80]!r}", "See which there are with: fleet incidents")
+        accepted: list[Incident] = [
+            accept(incident, record.judged.run_id, reason) for incident in (found[0].head, *found[0].covers)
+        ]
+        now = stamp()
+        index.write(*(make_state(incident, now) for incident in accepted))
+    typer.echo(f"{count_things(len(accepted), 'incident')} accepted; what was measured since is the new level")
+    return ExitCode.OK
+
+
+@contextmanager
+def _open(reports: Path) -> Iterator[tuple[Index, Record]]:
+    """The index, and what is known when all complete runs have been judged."""
+    store = Store(reports)
+    store.find_newest()
+    index, synced = open_synced(store)
+    with index:
+        for problem in synced.problems:
+            print_error(StoreError(problem))
+        yield index, judge_runs(index)
+
+
+def _find_cohorts(index: Index, record: Record) -> dict[str, frozenset[str]]:
+    if record.judged is None:
+        return {}
+    run_id = record.judged.run_id
+    return name_cohorts(pick_environments(read_environments(index.database, [run_id]), run_id))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,6 +11,7 @@ import numpy as np
 from fleet.analysis.baseline import LEARNING, Rules, find_detectable, make_baseline
 from fleet.analysis.changepoint import ChangePoint, find_changes
 from fleet.analysis.history import find_last
+from fleet.analysis.incident import Incident, settle
 from fleet.analysis.robust import Floats
 
 
@@ -33,18 +34,23 @@ class Trend:
     changes: tuple[ChangePoint, ...]
 
 
-def find_trends(nights: Floats, rules: Sequence[Rules]) -> tuple[Trend | None, ...]:
+def find_trends(
+    nights: Floats, rules: Sequence[Rules], run_ids: Sequence[str], incidents: Iterable[tuple[int, Incident]]
+) -> tuple[Trend | None, ...]:
     """The trend of every series; None: it has no value.
 
     Args:
         nights: as `history.align_nights` gives them.
         rules: one a series.
+        run_ids: one a night.
+        incidents: row and incident, as for `incident.settle`: a baseline does not follow what is an open incident.
     """
     if nights.size == 0:
         return (None,) * len(nights)
     rows, last = np.arange(len(nights)), find_last(nights)
     before = nights.copy()
     before[rows, last] = np.nan
+    before, _ = settle(before, np.full(len(nights), np.nan), run_ids, incidents)
     effect, floor = (np.array([getattr(rule, name) for rule in rules]) for name in ("effect", "floor"))
     baseline = make_baseline(before, effect, floor)
     change = nights[rows, last] / baseline.level - 1

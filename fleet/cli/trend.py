@@ -9,6 +9,7 @@ from rich.console import Console
 
 from fleet.cli.consoles import open_stdout
 from fleet.cli.index import open_synced
+from fleet.cli.judging import judge_runs
 from fleet.cli.words import print_error
 from fleet.errors import ExitCode, SelectionError, StoreError
 from fleet.report.terminal_trend import render_trend
@@ -64,7 +65,9 @@ def _build(index: Index, suite: str | None, host: str | None, model: str | None)
         for row, (alias, cell_id) in enumerate(zip(values.aliases, values.cell_ids, strict=True))
         if host in {None, alias} and model in {None, cells[cell_id].model}
     ]
-    view = build_trend(chosen, values.select(rows), cells, read_environments(index.database, run_ids))
+    view = build_trend(
+        chosen, values.select(rows), cells, read_environments(index.database, run_ids), judge_runs(index).incidents
+    )
     if not view.lines:
         wanted = "".join([f" on {host}" if host else "", f" of {model}" if model else ""])
         hint = "See what the hosts said with: fleet report"

@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass
 from fleet.analysis.baseline import LEARNING, choose_rules
 from fleet.analysis.fingerprint import Fingerprint, diff_fingerprints, read_environment
 from fleet.analysis.history import align_nights
+from fleet.analysis.incident import Incident
 from fleet.analysis.trend import Trend, find_trends
 from fleet.model.environment import Environment
 from fleet.model.suite import Cell
@@ -72,7 +73,11 @@ class TrendView:
 
 
 def build_trend(
-    suite: str, values: Values, cells: Mapping[str, Cell], environments: Mapping[tuple[str, str], Environment]
+    suite: str,
+    values: Values,
+    cells: Mapping[str, Cell],
+    environments: Mapping[tuple[str, str], Environment],
+    incidents: Sequence[Incident],
 ) -> TrendView:
     """How every series of these runs has gone.
 
@@ -80,9 +85,13 @@ def build_trend(
         values: of the runs of one suite, and of the hosts and models that are asked for.
         cells: by their ids.
         environments: by run id and alias.
+        incidents: all, in the order in which they were opened.
     """
     rules = [choose_rules(cells[cell_id]) for cell_id in values.cell_ids]
-    trends = find_trends(align_nights(values), rules)
+    rows = {names: row for row, names in enumerate(zip(values.aliases, values.cell_ids, strict=True))}
+    keys = [((incident.subject.name, incident.subject.cell_id), incident) for incident in incidents]
+    decided = [(rows[key], incident) for key, incident in keys if key in rows]
+    trends = find_trends(align_nights(values), rules, values.run_ids, decided)
     lines = [_build_line(values, row, trend, cells) for row, trend in enumerate(trends) if trend]
     aliases = list(dict.fromkeys(values.aliases))
     return TrendView(

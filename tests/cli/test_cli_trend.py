@@ -42,7 +42,7 @@ def test_a_step_shows_with_its_change_its_level_and_what_changed(run_fleet: RunF
     flat, step = (re.search(rf"{host} .*", shown.stdout) for host in ("cpu01", "cpu02"))
     assert flat and step
     assert re.search(r"cpu01 +[▇█▆]{20} +66\.\d +[+−]0\.\d % ", flat[0]), flat[0]
-    fallen = r"cpu02 +[▇█▆]{14}│▁{6} +60\.1 +▼ −9\.8 % .*−10\.0 % from 20260115 on"
+    fallen = r"cpu02 +[▇█▆]{14}│▁{6} +60\.1 +▼ −9\.9 % .*−10\.0 % from 20260115 on"
     assert re.search(fallen, step[0]), step[0]
     assert f"│ {night(15)}  cpu02: kernel 5.10.0 → 6.1.0" in shown.stdout
 
@@ -54,6 +54,15 @@ def test_a_step_shows_with_its_change_its_level_and_what_changed(run_fleet: RunF
     assert line["levels"][0]["change"] == pytest.approx(-0.1, abs=0.003)
     assert line["detectable"] < -0.05
     assert document["marks"] == [{"run_id": night(15), "host": "cpu02", "changes": ["kernel 5.10.0 → 6.1.0"]}]
+
+
+def test_what_is_an_open_incident_is_no_level_to_compare_with(run_fleet: RunFleet, workspace: Path) -> None:
+    store_nights(workspace / "reports", 28, drop_from=9)
+    lines = json.loads(run_fleet("trend", "--json", "--host", "cpu02").stdout)["lines"]
+
+    # The median of the last fourteen runs is the fallen level itself.
+    assert [line["word"] for line in lines] == ["slower", "slower"]
+    assert [line["change"] for line in lines] == pytest.approx([-0.1, -0.1], abs=0.005)
 
 
 def test_one_run_is_learning_and_ascii_will_do(run_fleet: RunFleet, workspace: Path) -> None:

@@ -73,8 +73,9 @@ class Login:
     def _offer_password(self, transport: paramiko.Transport, password: str, methods: Sequence[str]) -> Sequence[str]:
         """What else the host wants."""
         if not METHODS & {*methods}:
-            if self._keys_failed is not None:
-                raise self._keys_failed
+            if (failed := self._keys_failed) is not None:
+                what = f"{failed.message} {self._who} takes no password either, only {', '.join(methods)}."
+                raise auth_failed(self._place, failed.reason, what, failed.hint)
             return methods
         transport.auth_timeout = self._deadline.left()
         try:
@@ -100,7 +101,8 @@ class Login:
         """What else the host wants than the key that it took. Raises AuthFailed or Unreachable."""
         self.close()
         self._agent = Agent(self._endpoint.identity_agent)
-        offers = collect_offers(self._place, self._endpoint, self._agent)
+        may_ask = self._password is None and not self._place.is_jump
+        offers = collect_offers(self._place, self._endpoint, self._agent, may_ask=may_ask)
         tried: list[Offer] = []
         for offer in offers[:most]:
             tried.append(offer)

@@ -80,11 +80,14 @@ def _comment(key: AgentKey) -> str:
     return key.comment if isinstance(key.comment, str) else key.comment.decode("utf-8", "replace")
 
 
-def collect_offers(place: Place, endpoint: Endpoint, agent: Agent) -> list[Offer]:
+def collect_offers(place: Place, endpoint: Endpoint, agent: Agent, *, may_ask: bool = False) -> list[Offer]:
     """The keys to offer, best first.
 
     Chosen files (by the agent where it holds them), the agent's others, then the default files. Chosen files come
     before the agent's other keys, unlike with ssh: with a full agent ssh is thrown out before the right key's turn.
+
+    Args:
+        may_ask: a password would help, and none has been asked for.
 
     Raises:
         AuthFailed: there is nothing to offer, or the key that the inventory names cannot be used.
@@ -103,7 +106,7 @@ def collect_offers(place: Place, endpoint: Endpoint, agent: Agent) -> list[Offer
         for path in _default_files():
             _add(path, from_agent, offers, problems)
     if not offers:
-        raise _nothing_to_offer(place, endpoint, problems)
+        raise _nothing_to_offer(place, endpoint, problems, may_ask)
     return list(offers.values())
 
 
@@ -119,7 +122,7 @@ def _add(path: str, from_agent: dict[bytes, Offer], offers: dict[bytes, Offer], 
         offers.setdefault(loaded.asbytes(), Offer(loaded, _short(path)))
 
 
-def _nothing_to_offer(place: Place, endpoint: Endpoint, problems: list[Unusable]) -> Exception:
+def _nothing_to_offer(place: Place, endpoint: Endpoint, problems: list[Unusable], may_ask: bool) -> Exception:
     if problems:
         more = " ".join(p.what for p in problems[1:3])
         return auth_failed(place, problems[0].reason, f"{problems[0].what} {more}".strip(), problems[0].hint)
@@ -128,7 +131,7 @@ def _nothing_to_offer(place: Place, endpoint: Endpoint, problems: list[Unusable]
         looked = f"there is none of {', '.join(DEFAULT_IDENTITIES)} in ~/.ssh"
     what = f"There is no key to offer to {endpoint.user}@{place}: no agent holds one, and {looked}."
     hint = "Set ansible_ssh_private_key_file, or start an agent; under cron there is none unless SSH_AUTH_SOCK says so."
-    hint += "" if place.is_jump else " For a password give --ask-pass."
+    hint += " For a password give --ask-pass." if may_ask else ""
     return auth_failed(place, "no_key", what, hint)
 
 

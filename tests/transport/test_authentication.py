@@ -90,6 +90,7 @@ class TestWithoutAgent:
         error = fail(open_ssh, sshd, by_config(sshd, tmp_path, "IdentityFile none"))
         assert error.reason == "no_key"
         assert "no agent" in error.message
+        assert error.hint.endswith("For a password give --ask-pass.")
 
     def test_stale_agent_socket(
         self, sshd: Sshd, open_ssh: OpenTransport, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -121,7 +121,19 @@ def test_a_host_that_takes_no_password(start_sshd: StartSshd, open_with: OpenSsh
     sshd = start_sshd("PasswordAuthentication no", "KbdInteractiveAuthentication no", "LogLevel VERBOSE")
     error = fail(open_with(sshd.connection(key=make_key(tmp_path / "wrong")), sshd.known_hosts))
     assert error.reason == "refused"
+    assert error.message.endswith(f"{sshd.user}@127.0.0.1:{sshd.port} takes no password either, only publickey.")
     assert not [how for how in read_tries(sshd) if "publickey" not in how]
+
+
+def test_who_gave_a_password_in_vain_is_not_told_to_give_one(
+    start_sshd: StartSshd, open_with: OpenSsh, isolated_home: Path
+) -> None:
+    sshd = start_sshd("PasswordAuthentication no", "KbdInteractiveAuthentication no", "LogLevel VERBOSE")
+    connection = sshd.connection().model_copy(update={"private_key_file": None})
+    error = fail(open_with(connection, sshd.known_hosts))
+    assert error.reason == "no_key"
+    assert "takes no password either, only publickey." in error.message
+    assert "--ask-pass" not in error.hint
 
 
 def test_more_questions_than_one_are_left_open(start_sshd: StartSshd, open_with: OpenSsh, tmp_path: Path) -> None:

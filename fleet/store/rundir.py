@@ -74,6 +74,8 @@ class Store:
             with suppress(StoreError):
                 _require_open(path)
                 return path
+        if not self.paths():
+            raise self._explain_no_runs()
         raise StoreError(f"{self.root}: there is no run that is not complete.", "See which there are with: fleet runs")
 
     def find_newest(self) -> Path:
@@ -181,8 +183,11 @@ class Store:
                 f"{self.root}: no run is complete yet.",
                 f"What there is can be shown with: fleet report {paths[0].name}",
             )
+        raise self._explain_no_runs()
+
+    def _explain_no_runs(self) -> StoreError:
         where = "" if self.root.is_absolute() else f" in the current directory, {Path.cwd()}"
-        raise StoreError(
+        return StoreError(
             f"{self.root}: there are no runs yet{where}.",
             "Make one with: fleet run -i INVENTORY; or say with --reports where they are.",
         )
@@ -194,6 +199,8 @@ class Store:
         ]
         if len(found) == 1:
             return found[0]
+        if not paths:
+            raise self._explain_no_runs()
         if not found:
             raise StoreError(f"{self.root}: there is no run {run_id[:80]!r}.", "See which there are with: fleet runs")
         names = ", ".join(path.name for path in found[:3]) + (", …" if len(found) > 3 else "")

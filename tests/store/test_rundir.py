@@ -196,8 +196,9 @@ def test_damage_is_told_and_costs_no_more_than_it_must(tmp_path: Path) -> None:
 def test_runs_are_found_by_id_prefix_and_age(tmp_path: Path) -> None:
     store = Store(tmp_path)
     assert store.runs() == ()
-    with pytest.raises(StoreError, match="there are no runs yet"):
-        store.load()
+    for ask in (store.load, lambda: store.load("20260101T"), lambda: store.find_open(None)):
+        with pytest.raises(StoreError, match="there are no runs yet"):
+            ask()
     ids = ["20260101T000000Z-aaaa", "20260102T000000Z-bbbb", "20260201T000000Z-cccc"]
     for run_id in ids:
         plan = make_plan({"a": CELLS}, run_id)

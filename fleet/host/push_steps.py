@@ -225,7 +225,7 @@ def refuse(alias: str, answer: Section, staging: Staging) -> Busy | PreflightFai
     words = make_inert(" ".join(answer.words), 400)
     if answer.name == "busy":
         message = f"the machine is in use by {words or 'another fleet (it left no name)'}"
-        return Busy(alias, Stage.PUSH, "locked", message, "Wait for it to end, then run again.")
+        return Busy(alias, Stage.PUSH, "locked", message, "Nothing is sent meanwhile; push again when it has ended.")
     free = read_count(words)
     if answer.name == "not_written" and free is not None and free < 1024:
         return PreflightFailed(

@@ -127,7 +127,7 @@ def _refuse(alias: str, answer: Section, job: HostJob) -> Busy | PreflightFailed
             Stage.START,
             "locked",
             f"the machine is being measured by {holder}",
-            "Wait for it to end, then run again.",
+            "Wait for it with --wait-idle 10m, or run again when it has ended.",
         )
     if answer.name == "disk_full":
         return disk_full(alias, job.workdir, (read_count(words) or 0) << 10, Stage.START)

@@ -33,6 +33,10 @@ from fleet.transport.ssh_tokens import local_user
 
 CANCEL_LOOK_S = 1.0
 
+_TOO_MANY = "max_fail"
+_AGAIN = {HostStatus.CANCELLED, HostStatus.LOST}
+"""Nothing is wrong with such a host itself."""
+
 log = logging.getLogger("fleet")
 
 
@@ -196,7 +200,10 @@ class _Session:
         self._progress.show(event)
 
     def _finish_outcome(self, outcome: HostOutcome) -> HostOutcome:
-        changes = {"hint": name_inventory(outcome.hint, self._work.plan.inventory)}
+        hint = name_inventory(outcome.hint, self._work.plan.inventory)
+        if outcome.status in _AGAIN or outcome.reason == _TOO_MANY:
+            hint = f"{hint} Measure it again with: fleet run --retry-failed {self._work.plan.run_id}".strip()
+        changes = {"hint": hint}
         if self._overdue and outcome.status is HostStatus.CANCELLED:
             message = f"the time that --deadline gave the run was up; {outcome.message}".rstrip("; ")
             changes |= {"status": HostStatus.TIMED_OUT, "reason": "run_deadline", "message": message}
@@ -216,7 +223,7 @@ class _Session:
                     job_id=host.job_id,
                     status=HostStatus.SKIPPED,
                     stage=Stage.CONNECT,
-                    reason="max_fail",
+                    reason=_TOO_MANY,
                     message=f"not begun: more than {self._work.limits.max_fail} hosts had failed",
                     hint="Mend those, or raise --max-fail.",
                 )

@@ -110,12 +110,12 @@ class Follower:
             return None, True
         # First, for a work directory may not outlive a boot.
         if self.boot_id and state.boot_id and state.boot_id != self.boot_id:
-            hint = "Look why it rebooted (journalctl -b -1 -e), then run it again."
+            hint = "Look why it rebooted (journalctl -b -1 -e)."
             return Ending(
                 HostStatus.LOST, Stage.RUN, "reboot", "the machine rebooted while it was measured", hint
             ), True
         if not state.present:
-            hint = "Somebody cleaned the work directory; run it again."
+            hint = "Somebody cleaned the work directory."
             return Ending(HostStatus.LOST, Stage.RUN, "removed", "the job's directory is gone", hint), True
         return None, False
 

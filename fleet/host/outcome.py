@@ -153,7 +153,7 @@ def _judge_interruption(plan: HostPlan, record: ExitRecord, files: Mapping[str, 
     if record.reason in {"launch_failed", "pull_failed"}:
         reason, message, hint = diagnose_launch(said, plan.settings.image)
         return Ending(HostStatus.PREFLIGHT_FAILED, record.stage, reason, message, hint)
-    return Ending(HostStatus.LOST, record.stage, "killed", "somebody removed the job while it ran", "Run it again.")
+    return Ending(HostStatus.LOST, record.stage, "killed", "somebody removed the job while it ran", "Ask who did.")
 
 
 def _judge_exit(plan: HostPlan, record: ExitRecord, lost: int, files: Mapping[str, bytes]) -> Ending:

@@ -54,6 +54,9 @@ def test_no_more_hosts_are_begun_when_too_many_have_failed(workspace: Path, suit
     assert outcomes["n0"].status is HostStatus.UNREACHABLE
     skipped = outcomes["n4"]
     assert (skipped.reason, skipped.message) == ("max_fail", "not begun: more than 1 hosts had failed")
+    again = f"fleet run --retry-failed {Store(workspace / 'reports').load().plan.run_id}"
+    assert skipped.hint == f"Mend those, or raise --max-fail. Measure it again with: {again}"
+    assert "retry" not in outcomes["n0"].hint
 
 
 @pytest.mark.needs("tensorflow")
@@ -68,6 +71,7 @@ def test_a_run_ends_with_its_time(workspace: Path, run_fleet: RunFleet) -> None:
     assert re.search(r"^\d\d:\d\d:\d\d the time is up: cancelling on 1 host$", done.stderr, re.MULTILINE)
     run = Store(workspace / "reports").load()
     assert (run.outcomes["here"].status, run.outcomes["here"].reason) == (HostStatus.TIMED_OUT, "run_deadline")
+    assert run.outcomes["here"].hint == f"Measure it again with: fleet run --retry-failed {run.plan.run_id}"
     assert run.summary and not run.summary.interrupted
     assert not (workspace / "work" / "jobs").exists()
 

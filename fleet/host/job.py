@@ -75,12 +75,10 @@ class Job:
         except HostError as error:
             outcome = self._end(*self._name_end(error), error.reason, error.message, error.hint)
         except FleetError as error:
-            outcome = self._end(HostStatus.FAILED, Stage.COLLECT, "store", error.message, error.hint)
+            outcome = self._fail(Stage.COLLECT, "store", error.message, error.hint)
         except Exception as error:
             # A fault of ours on one host must not cost the others their results.
-            outcome = self._end(
-                HostStatus.FAILED, Stage.RUN, "internal", f"fleet itself failed: {error!r}", "Please report it."
-            )
+            outcome = self._fail(Stage.RUN, "internal", f"fleet itself failed: {error!r}", "Please report it.")
         finally:
             self.transport.close()
         finished = outcome.model_copy(update={"started": self._started, "finished": _now()})
@@ -170,7 +168,8 @@ class Job:
             files = yield from self._insist(lambda: self._take(collect))
         except HostError as error:
             error.stage = Stage.COLLECT
-            error.hint = f"What was measured is still there: {job.directory}. {error.hint}".strip()
+            there = f"What was measured is still there: {job.directory}. Get it with: fleet resume {self.task.run_id}."
+            error.hint = f"{there} {error.hint}".strip()
             raise
         # Whoever finds the last one finds all of them.
         self.keep(self._alias, {name: data for name, data in files.items() if name != "exit.json"})
@@ -271,11 +270,20 @@ class Job:
         return HostStage(alias=self._alias, stage=stage)
 
     def _name_end(self, error: HostError) -> tuple[HostStatus, Stage]:
-        """A host that cannot be reached any more may still be at work on what an earlier controller started."""
+        """A host that cannot be reached any more may still be at work on what was started there, now or earlier."""
         status = HostStatus(error.status)
+        if self._started_there and status.out_of_reach:
+            return HostStatus.CONTACT_LOST, Stage(error.stage)
         if self.left.told and (status.out_of_reach or self._facts is None):
             return HostStatus.CONTACT_LOST, Stage.RUN
         return status, Stage(error.stage)
+
+    def _fail(self, stage: Stage, reason: str, message: str, hint: str) -> HostOutcome:
+        """Of our own doing: what goes on there, or lies there, can be taken up."""
+        if not self._started_there:
+            return self._end(HostStatus.FAILED, stage, reason, message, hint)
+        hint = f"{hint} The job may go on there. Take it up with: fleet resume {self.task.run_id}".strip()
+        return self._end(HostStatus.CONTACT_LOST, stage, reason, message, hint)
 
     def _cancel(self, stage: Stage) -> HostOutcome:
         return self._end(HostStatus.CANCELLED, stage, "cancelled", "cancelled before anything was started there", "")

@@ -13,7 +13,7 @@ from sqlalchemy import BigInteger, Boolean, Column, ColumnElement, Float, Intege
 from fleet.errors import FleetError
 from fleet.store import tables
 from fleet.store.database import Database
-from fleet.store.files import explain_error
+from fleet.store.files import explain_error, resolve_target
 from fleet.store.tables import STATUS_CODES
 
 _ROWS = 100_000
@@ -34,7 +34,7 @@ def export_parquet(database: Database, file: Path) -> int:
 
     Raises:
         FleetError: pyarrow is not installed.
-        StoreError: the database cannot be read, or the file cannot be written.
+        StoreError: the database cannot be read, the file cannot be written, or something else is there.
     """
     try:
         import pyarrow as pa
@@ -45,6 +45,7 @@ def export_parquet(database: Database, file: Path) -> int:
     query = _select_all()
     types = [_choose_type(pa, column) for column in query.selected_columns]
     schema = pa.schema(list(zip(query.selected_columns.keys(), types, strict=True)))
+    file = resolve_target(file)
     temporary = file.with_name(f".{file.name}.{secrets.token_hex(4)}.tmp")
     written = 0
     try:

@@ -42,6 +42,18 @@ def write_atomic(path: Path, data: bytes, *, sync_parent: bool = True) -> None:
         raise explain_error(error, path) from error
 
 
+def resolve_target(path: Path) -> Path:
+    """Where a file that somebody names is written anew: what a link leads to, never over a device or a directory.
+
+    Raises:
+        StoreError: something else than a regular file is there.
+    """
+    target = path.resolve()
+    if target.exists() and not target.is_file():
+        raise StoreError(f"{path} is no regular file.", "Name a file.")
+    return target
+
+
 def read_regular(path: Path, most_bytes: int) -> bytes:
     """The content of a regular file, without ever waiting for a pipe or reading a device that has no end.
 

@@ -137,19 +137,23 @@ def read_left(run: StoredRun, aliases: Collection[str]) -> dict[str, JobLeft]:
     """By alias, how far the jobs of these hosts had come.
 
     A host whose probe is kept may have been told to start, whatever the log says: its last lines are lost in a power
-    cut, and the probe is not.
+    cut, and the probe is not. Where there is neither a line nor a probe, nothing is known: every host may have been.
 
     Raises:
         StoreError: the log cannot be read.
     """
     told: set[str] = set()
     seen: set[str] = set()
+    is_blank = True
     for event in read_events(run.path):
+        is_blank = False
         if isinstance(event, HostStage):
             told |= {event.alias} if event.stage not in _BEFORE_TOLD else set()
             seen |= {event.alias} if event.stage in _SEEN else set()
     names = name_directories(host.alias for host in run.plan.hosts)
     files = {alias: _read_kept(run.path / HOSTS_DIRECTORY / names[alias]) for alias in aliases}
+    if is_blank and not any(files.values()):
+        told = set(files)
     return {alias: JobLeft(alias in told or bool(kept), alias in seen, kept) for alias, kept in files.items()}
 
 

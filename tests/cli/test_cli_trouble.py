@@ -95,7 +95,7 @@ def test_a_full_disk_ends_the_run_and_not_its_report(start_run: Start, small_dis
     assert "Traceback" not in err
     assert "the results cannot be kept: cancelling on 1 host" in err
     assert "fleet: " in err and "the disk (or your quota on it) is full." in err
-    assert "✖ here  failed at collect (store)" in out
+    assert "✖ here  contact lost at collect (store)" in out
     (job,) = (workspace / "work/jobs").iterdir()
     assert f"What here gave is still there, in {job}." in out
     assert (job / "exit.json").is_file()
@@ -110,7 +110,7 @@ def test_a_run_directory_that_is_taken_away_is_a_sentence(start_run: Start, work
     assert process.returncode == 1, err
     assert "Traceback" not in err
     assert "fleet: reports/runs/" in err
-    assert "✖ here  failed at collect (store)" in out
+    assert "✖ here  contact lost at collect (store)" in out
     assert not (workspace / "reports/runs").exists()
 
 

@@ -17,6 +17,7 @@ from fleet.errors import StoreError
 from fleet.model.event import HostFinished, HostNotice, HostProgress
 from fleet.model.plan import Plan
 from fleet.model.result import CellStatus, HostStatus
+from fleet.store.files import resolve_target
 from fleet.store.naming import is_kept_name, name_directories
 from fleet.store.rundir import Store
 from fleet.store.writer import RunWriter
@@ -305,3 +306,17 @@ def test_the_last_results_of_each_host_are_found_in_different_runs(tmp_path: Pat
     assert {alias: plan.run_id for alias, (plan, _) in found.items()} == {"a": ids[1], "b": ids[0]}
     assert [outcome.alias for _, outcome in found.values()] == ["a", "b"]
     assert Store(tmp_path / "none").find_last(["a"]) == {}
+
+
+def test_a_file_is_written_where_its_name_leads_and_never_over_a_device(tmp_path: Path) -> None:
+    (tmp_path / "there").write_text("old")
+    (tmp_path / "link").symlink_to("there")
+    os.mkfifo(tmp_path / "pipe")
+
+    assert resolve_target(tmp_path / "link") == (tmp_path / "there").resolve()
+    assert resolve_target(tmp_path / "new") == (tmp_path / "new").resolve()
+    for name in ("pipe", "."):
+        with pytest.raises(StoreError, match="is no regular file"):
+            resolve_target(tmp_path / name)
+    with pytest.raises(StoreError, match="is no regular file"):
+        resolve_target(Path("/dev/full"))

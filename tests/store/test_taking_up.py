@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shutil
 import tracemalloc
 from pathlib import Path
 
@@ -126,6 +127,9 @@ def test_a_host_that_was_probed_may_have_been_told_whatever_the_log_says(tmp_pat
     left = read_left(Store(tmp_path).load(path.name), ["a", "b"])
     assert (left["a"].told, left["a"].files) == (True, {"probe": b"what a said"})
     assert (left["b"].told, left["b"].files) == (False, {})
+    shutil.rmtree(path / "hosts")  # somebody tidied: nothing is known any more
+    left = read_left(Store(tmp_path).load(path.name), ["a", "b"])
+    assert (left["a"].told, left["b"].told) == (True, True)
 
 
 def test_what_cannot_be_read_of_one_host_costs_no_other(tmp_path: Path) -> None:

@@ -33,7 +33,7 @@ class Progress(Protocol):
 
 
 @contextmanager
-def open_progress(plan: Plan, console: Console, *, live: bool, wave: int = 0) -> Iterator[Progress]:
+def open_progress(plan: Plan, console: Console, *, live: bool, wave: int = 0, new: bool = True) -> Iterator[Progress]:
     """Show the progress of a run until the block ends, then one line that sums it up.
 
     Args:
@@ -41,10 +41,12 @@ def open_progress(plan: Plan, console: Console, *, live: bool, wave: int = 0) ->
         console: of stderr.
         live: draw over what was drawn before, which needs a terminal; otherwise print a line for what matters.
         wave: at most so many hosts measure at the same time; 0: all.
+        new: it begins. Of a run that is taken up, nobody knows yet how far its hosts have got.
     """
     board = Board(plan, time.monotonic, wave)
-    hosts = count_things(len(plan.hosts), "host")
-    print_line(console, f"{plan.suite} on {hosts}, about {format_duration(board.left_s())}", timed=not live)
+    if new:
+        hosts = count_things(len(plan.hosts), "host")
+        print_line(console, f"{plan.suite} on {hosts}, about {format_duration(board.left_s())}", timed=not live)
     try:
         if live:
             display = LiveDisplay(board, console)

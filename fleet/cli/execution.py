@@ -23,12 +23,13 @@ def carry_out(work: Work, writer: RunWriter, store: Store, *, as_json: bool, can
     """
     console = open_stderr()
     plan = work.plan
-    with open_progress(plan, console, live=console.is_terminal, wave=work.limits.wave) as progress:
+    live, new = console.is_terminal, not work.left
+    with open_progress(plan, console, live=live, wave=work.limits.wave, new=new) as progress:
         measured = measure_hosts(
             work,
             writer,
             progress,
-            lambda sentence: print_line(console, sentence, timed=not console.is_terminal),
+            lambda sentence: print_line(console, sentence, timed=not live),
             cancel=cancel,
         )
     verdict = judge(plan, measured.outcomes, measured.interrupted)

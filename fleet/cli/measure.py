@@ -122,7 +122,8 @@ class _Session:
             if cancel:
                 self._interrupted = True
                 self._cancel("")
-            threading.Thread(target=self._watch_for_cancel, daemon=True).start()
+            else:
+                threading.Thread(target=self._watch_for_cancel, daemon=True).start()
             deadline_s = self._work.limits.deadline_s
             timer = call_later(deadline_s, self._end_time) if deadline_s else None
             try:
@@ -137,6 +138,9 @@ class _Session:
                 self._ended.set()
                 if timer:
                     timer.cancel()
+                if self._interrupted and self._cancelled.is_set():
+                    with suppress(StoreError):
+                        self._writer.mark_cancelled()
             if self._leaving is None or self._cancelled.is_set():
                 self._skip_the_rest()
         return Measured(self._recorder.outcomes, self._interrupted, self._recorder.trouble)

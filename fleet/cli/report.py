@@ -23,7 +23,12 @@ def print_report(reports: Path, run_id: str | None, *, as_json: bool) -> ExitCod
         StoreError: there is no such run, or it cannot be read.
     """
     store = Store(reports)
-    return print_run(store.load(run_id), store, as_json=as_json)
+    run = store.load(run_id)
+    if run_id is None:
+        newer = [path.name for path in store.list_begun() if path.name > run.path.name]
+        if newer:
+            tell(f"a newer run is not complete: fleet report {newer[0]}")
+    return print_run(run, store, as_json=as_json)
 
 
 def print_run(run: StoredRun, store: Store, *, as_json: bool) -> ExitCode:

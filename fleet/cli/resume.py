@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from pathlib import Path
-
-import typer
 
 from fleet.cli.execution import carry_out
 from fleet.cli.measure import Limits, Work
 from fleet.cli.passwords import Ask, ask_passwords
 from fleet.cli.values import LimitOptions, read_limits
+from fleet.cli.words import tell
 from fleet.errors import ExitCode, StoreError
-from fleet.model.result import HostStatus
+from fleet.model.result import HostOutcome, HostStatus, Stage
 from fleet.report.wording import count_things, join_names
 from fleet.store.opening import read_left, read_payload, reopen_run
 from fleet.store.reader import StoredRun, is_running, read_plan, read_run
@@ -31,7 +31,20 @@ def resume_run(reports: Path, run_id: str | None, ask: Ask, limits: LimitOptions
     """
     store = Store(reports)
     path = store.find_open(run_id)
+    if run_id is None:
+        _tell_others(store, path)
     return _take_up(store, path, ask, read_limits(limits, read_plan(path)), as_json=as_json)
+
+
+def _tell_others(store: Store, path: Path) -> None:
+    """On stderr, which runs besides the chosen one are not complete."""
+    others = [other for other in store.list_begun() if other != path]
+    going = [other.name for other in others if is_running(other)]
+    left = [other.name for other in others if other.name not in going]
+    if going and not is_running(path):
+        tell(f"left alone, for another fleet is at it: {join_names(going)}")
+    if left:
+        tell(f"not complete either: {join_names(left)}. Take up one with: fleet resume {left[0]}")
 
 
 def cancel_run(reports: Path, run_id: str, ask: Ask, *, as_json: bool) -> int:
@@ -55,11 +68,15 @@ def _take_up(store: Store, path: Path, ask: Ask, limits: Limits, *, as_json: boo
         outcomes = {alias: found for alias, found in run.outcomes.items() if found.status != HostStatus.CONTACT_LOST}
         left = read_left(run, [host.alias for host in run.plan.hosts if host.alias not in outcomes])
         going = [alias for alias, job in left.items() if job.told]
-        typer.echo(
-            f"run {run.plan.run_id} · {count_things(len(outcomes), 'host')} of {len(run.plan.hosts)} done"
-            + (f", {len(going)} begun" if going else ""),
-            err=True,
-        )
+        counts = {"done": len(outcomes), "begun": len(going), "never begun": len(left) - len(going)}
+        said = ", ".join(f"{count} {word}" for word, count in counts.items() if count)
+        tell(f"run {run.plan.run_id}, {count_things(len(run.plan.hosts), 'host')}: {said}")
+        if writer.cancel_asked and not cancel:
+            again = f"To measure again: fleet run --retry-failed {run.plan.run_id}"
+            tell(f"it was cancelled: what was measured is collected, what runs is ended. {again}")
+        cancel = cancel or writer.cancel_asked
+        if cancel:
+            writer.mark_cancelled()
         passwords = ask_passwords(ask, (host for host in run.plan.hosts if host.alias not in outcomes))
         payload = b"" if cancel else read_payload(path, run.plan.payload_sha256)
         work = Work(run.plan, payload, limits, left, outcomes, passwords)
@@ -68,7 +85,7 @@ def _take_up(store: Store, path: Path, ask: Ask, limits: Limits, *, as_json: boo
 
 def _wait_for_controller(store: Store, path: Path) -> None:
     """Let the controller that is at it cancel the run."""
-    typer.echo(f"run {path.name} is going on: its own fleet cancels it", err=True)
+    tell(f"run {path.name} is going on: its own fleet cancels it")
     store.ask_cancel(path)
     end = time.monotonic() + CANCEL_S
     while is_running(path):
@@ -87,13 +104,18 @@ def _say_what_is_left(run: StoredRun) -> int:
     left = [outcome.alias for outcome in outcomes if outcome and outcome.leftover]
     if open_ or run.summary is None:
         names = [o.alias for o in outcomes if o and o.status is HostStatus.CONTACT_LOST]
-        typer.echo(
-            f"It may still go on on {join_names(names) or 'some hosts'}. Try again: fleet cancel {run.plan.run_id}",
-            err=True,
-        )
+        tell(f"It may still go on on {join_names(names) or 'some hosts'}. Try again: fleet cancel {run.plan.run_id}")
         return ExitCode.UNREACHABLE
     if left:
-        typer.echo(f"It is ended everywhere; files of it are left on {join_names(left)}.", err=True)
+        tell(f"It is ended everywhere; files of it are left on {join_names(left)}.")
         return ExitCode.FAILED
-    typer.echo(f"It is ended, and nothing of it is left on {count_things(len(outcomes), 'host')}.", err=True)
+    tell(_say_clean([outcome for outcome in outcomes if outcome]))
     return ExitCode.OK
+
+
+def _say_clean(outcomes: Sequence[HostOutcome]) -> str:
+    """Of hosts on which nothing was begun, nobody looked at all."""
+    unseen = [outcome.alias for outcome in outcomes if outcome.status.out_of_reach or outcome.stage is Stage.CONNECT]
+    seen = len(outcomes) - len(unseen)
+    left = f", and nothing of it is left on {count_things(seen, 'host')}" if seen else ""
+    return f"It is ended{left}." + (f" Nothing was begun on {join_names(unseen)}." if unseen else "")

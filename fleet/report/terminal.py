@@ -13,6 +13,7 @@ from fleet.report.terminal_blocks import Ink, print_indented
 from fleet.report.terminal_hosts import print_hosts
 from fleet.report.terminal_matrix import explain_symbols, print_matrix
 from fleet.report.terminal_names import shorten_hosts
+from fleet.report.terminal_wrap import wrap_words
 from fleet.report.view_model import VerdictLine, View
 from fleet.report.wording import count_things, fold_names, format_duration, format_time, say_end, say_rules
 
@@ -50,7 +51,8 @@ def render_terminal(view: View, console: Console) -> None:
     _print_failures(view, console, ink)
     _print_list("Notes", view.notes, console, ink)
     if view.to_come:
-        print_indented(console, Text.assemble(ink.text("▸ ", "yellow"), ink.text(view.to_come, "bold")), 0)
+        for line in wrap_words(f"▸ {view.to_come}", console.width):
+            console.print(ink.text(line, "bold"), soft_wrap=True)
         console.print()
 
 

@@ -26,7 +26,7 @@ from fleet.store.files import (
     sync_directory,
     write_atomic,
 )
-from fleet.store.naming import CANCEL_FILE, EVENTS_FILE, HOSTS_DIRECTORY, PAYLOAD_FILE, PLAN_FILE, name_directories
+from fleet.store.naming import EVENTS_FILE, HOSTS_DIRECTORY, PAYLOAD_FILE, PLAN_FILE, name_directories
 from fleet.store.reader import StoredRun, read_run
 from fleet.store.writer import RunWriter, encode_document
 
@@ -94,7 +94,6 @@ def reopen_run(path: Path) -> tuple[RunWriter, StoredRun]:
             hint = f"See how it gets on with: fleet status {path.name}"
             raise LockedError(f"run {path.name} is going on: another fleet works at it.", hint) from error
         _end_last_line(events)
-        (path / CANCEL_FILE).unlink(missing_ok=True)  # it was for the controller that is gone
     except OSError as error:
         raise explain_error(error, path / EVENTS_FILE) from error
     try:

@@ -61,7 +61,7 @@ class Store:
         """The directory of a run that can be taken up: not complete, or with hosts whose job may still be running.
 
         Args:
-            run_id: as in `load`. None: the newest there is.
+            run_id: as in `load`. None: the newest at which no controller is, else the newest.
 
         Raises:
             StoreError: there is none.
@@ -70,13 +70,26 @@ class Store:
             path = self.locate(run_id)
             _require_open(path)
             return path
+        going = None
         for path in self.paths():
             with suppress(StoreError):
                 _require_open(path)
-                return path
+                if not is_running(path):
+                    return path
+                going = going or path
+        if going is not None:
+            return going
         if not self.paths():
             raise self._explain_no_runs()
         raise StoreError(f"{self.root}: there is no run that is not complete.", "See which there are with: fleet runs")
+
+    def list_begun(self) -> list[Path]:
+        """The directories of all runs that are not complete, newest first, be a controller at them or not.
+
+        Raises:
+            StoreError: the directory above them cannot be read.
+        """
+        return [path for path in self.paths() if (path / PLAN_FILE).is_file() and not (path / RUN_FILE).is_file()]
 
     def find_newest(self) -> Path:
         """The directory of the newest run, whatever its state.

@@ -15,7 +15,7 @@ from typing import TextIO
 from fleet.errors import StoreError
 from fleet.model.event import Event, HostFinished
 from fleet.model.plan import Plan
-from fleet.model.result import CellStatus, HostOutcome, RunSummary
+from fleet.model.result import CellStatus, HostOutcome, HostStatus, RunSummary
 from fleet.store.files import explain_error, open_for_appending, sync_directory, write_all, write_atomic
 from fleet.store.naming import (
     CANCEL_FILE,
@@ -67,6 +67,14 @@ class RunWriter:
     def cancel_asked(self) -> bool:
         """Somebody else has asked for the end of this run: see `Store.ask_cancel`."""
         return (self.path / CANCEL_FILE).exists()
+
+    def mark_cancelled(self) -> None:
+        """Whoever takes up the run again is to end it.
+
+        Raises:
+            StoreError: the mark cannot be written.
+        """
+        write_atomic(self.path / CANCEL_FILE, b"")
 
     def keep(self, alias: str, files: Mapping[str, bytes]) -> None:
         """Keep what a host gave, byte for byte. When this returns the files survive a power cut.
@@ -164,7 +172,8 @@ class RunWriter:
             except OSError as error:
                 raise explain_error(error, self.path / EVENTS_FILE) from error
             write_atomic(self.path / RUN_FILE, encode_document(summary.model_dump_json(indent=2)))
-            (self.path / CANCEL_FILE).unlink(missing_ok=True)
+            if HostStatus.CONTACT_LOST not in self._statuses.values():  # else it can be taken up again, to be ended
+                (self.path / CANCEL_FILE).unlink(missing_ok=True)
             self._move_latest()
         self.close()
         return summary

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
 from pathlib import Path
 
 from fleet.model.event import HostFinished, HostStage
@@ -24,10 +25,20 @@ def plan_run(run_id: str, *aliases: str) -> Plan:
     return plan.model_copy(update={"payload_sha256": hashlib.sha256(b"").hexdigest()})
 
 
+def leave_run(reports: Path, plan: Plan, endings: Mapping[str, Ending]) -> None:
+    """A run whose controller went while it connected to hosts that have no ending."""
+    with Store(reports).create(plan) as writer:
+        for host in plan.hosts:
+            writer.record(HostStage(alias=host.alias, stage=Stage.CONNECT))
+            if host.alias in endings:
+                outcome = make_outcome(host, plan, endings[host.alias])
+                writer.record(HostFinished(alias=host.alias, outcome=outcome))
+
+
 def test_the_newest_run_that_nobody_is_at_is_taken_up(workspace: Path, run_fleet: RunFleet) -> None:
     reports = workspace / "reports"
     for run_id in (FIRST, SECOND):
-        store_run(reports, plan_run(run_id, "a", "b"), {})
+        leave_run(reports, plan_run(run_id, "a", "b"), {})
     store_run(reports, plan_run(THIRD, "a"), {"a.invalid": UNREACHABLE}, exit_code=6)
     with Store(reports).create(plan_run(FOURTH, "a")):
         done = run_fleet("resume")
@@ -87,8 +98,8 @@ def test_a_run_that_was_cancelled_to_its_end_keeps_no_mark(tmp_path: Path) -> No
 def test_only_hosts_that_were_seen_are_said_to_be_clean(workspace: Path, run_fleet: RunFleet) -> None:
     plan = plan_run(FIRST, "a", "b", "c")
     endings = {"a.invalid": Ending(), "b.invalid": UNREACHABLE}
-    store_run(workspace / "reports", plan, endings)
-    store_run(workspace / "reports", plan_run(SECOND, "a"), {})
+    leave_run(workspace / "reports", plan, endings)
+    leave_run(workspace / "reports", plan_run(SECOND, "a"), {})
     some, none = run_fleet("cancel", FIRST), run_fleet("cancel", SECOND)
 
     said = "It is ended, and nothing of it is left on 1 host. Nothing was begun on b.invalid, c.invalid.\n"

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import get_args
 
 from fleet.analysis.cohort import group_by_hardware
@@ -40,7 +41,8 @@ def _build_matrix(run: StoredRun, device: Device) -> Matrix | None:
     )
     models = list(dict.fromkeys(cell.model for cell in cells.values()))
     ordered = sorted(cells.values(), key=lambda cell: (models.index(cell.model), *_order(cell)))
-    rows = tuple(_build_row(cell, hosts, run, groups) for cell in ordered)
+    columns = [_Column.of(host, run.outcomes.get(host.alias)) for host in hosts]
+    rows = tuple(_build_row(cell, columns, groups) for cell in ordered)
     return Matrix(device, tuple(make_line(host.alias) for host in hosts), groups, rows)
 
 
@@ -50,8 +52,24 @@ def _order(cell: Cell) -> tuple[object, ...]:
     return (phase, precision, cell.devices, cell.batch_size, cell.data_format, cell.variants)
 
 
-def _build_row(cell: Cell, hosts: Sequence[HostPlan], run: StoredRun, groups: Sequence[HardwareGroup]) -> Row:
-    entries = [_build_entry(cell, host, run.outcomes.get(host.alias)) for host in hosts]
+@dataclass(frozen=True)
+class _Column:
+    """One host, its cells and results by id: a run may have hundreds of hosts with as many cells."""
+
+    alias: str
+    planned: frozenset[str]
+    outcome: HostOutcome | None
+    results: Mapping[str, CellResult]
+
+    @classmethod
+    def of(cls, host: HostPlan, outcome: HostOutcome | None) -> _Column:
+        # The first counts, should there be two of one cell.
+        results = {result.cell_id: result for result in reversed(outcome.cells)} if outcome else {}
+        return cls(host.alias, frozenset(cell.id for cell in host.cells), outcome, results)
+
+
+def _build_row(cell: Cell, columns: Sequence[_Column], groups: Sequence[HardwareGroup]) -> Row:
+    entries = [_build_entry(cell.id, column) for column in columns]
     best = find_best({entry.alias: estimate for entry in entries if (estimate := _read_estimate(entry)) is not None})
     marked = tuple(_mark(entry) if entry.alias in best else entry for entry in entries)
     shown = cell.model_copy(update={"model": make_line(cell.model, 80)})
@@ -69,13 +87,13 @@ def _read_estimate(entry: Entry) -> Estimate | None:
     return Estimate(entry.images_per_s, entry.images_per_s_low, high)
 
 
-def _build_entry(cell: Cell, host: HostPlan, outcome: HostOutcome | None) -> Entry:
-    alias = make_line(host.alias)
-    if all(planned.id != cell.id for planned in host.cells):
+def _build_entry(cell_id: str, column: _Column) -> Entry:
+    alias, outcome = make_line(column.alias), column.outcome
+    if cell_id not in column.planned:
         return Entry(alias, "unplanned")
     if outcome is None:
         return Entry(alias, "failure", say_status(NO_OUTCOME), status=NO_OUTCOME)
-    result = next((found for found in outcome.cells if found.cell_id == cell.id), None)
+    result = column.results.get(cell_id)
     if result is not None and is_measured(result):
         return _build_value(alias, result, outcome)
     gone = result is None or result.status is CellStatus.LOST
@@ -90,7 +108,7 @@ def _build_entry(cell: Cell, host: HostPlan, outcome: HostOutcome | None) -> Ent
         "no value" if result.status is CellStatus.OK else say_cell(result),
         status=result.status.value,
         reason=make_line(result.reason, 80),
-        message=say_sentence(make_line(result.message, 600), host.alias),
+        message=say_sentence(make_line(result.message, 600), column.alias),
     )
 
 
@@ -109,6 +127,8 @@ def _build_value(alias: str, result: CellResult, outcome: HostOutcome) -> Entry:
         steady=timing.steady if timing else None,
         disturbed=make_line(find_disturbance(result, outcome), 120),
         found=say_found(result),
+        batch_size=result.measured.batch_size or None,
+        devices=result.measured.devices or None,
         status=result.status.value,
     )
 

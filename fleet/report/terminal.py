@@ -9,9 +9,10 @@ from rich.console import Console
 from rich.text import Text
 
 from fleet.report.failure_groups import FailureGroup, group_failures
+from fleet.report.legend import explain_symbols
 from fleet.report.terminal_blocks import Ink, print_indented
 from fleet.report.terminal_hosts import print_hosts
-from fleet.report.terminal_matrix import explain_symbols, print_matrix
+from fleet.report.terminal_matrix import print_matrix
 from fleet.report.terminal_names import shorten_hosts
 from fleet.report.terminal_wrap import wrap_words
 from fleet.report.view_model import VerdictLine, View

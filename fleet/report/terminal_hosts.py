@@ -10,8 +10,8 @@ from rich.text import Text
 
 from fleet.model.facts import nominal_memory_gib
 from fleet.model.result import Stage
+from fleet.report.columns import GROUP_ABOVE
 from fleet.report.terminal_blocks import Column, Ink, print_blocks, print_indented
-from fleet.report.terminal_matrix import GROUP_ABOVE
 from fleet.report.view_model import HostRow
 from fleet.report.wording import fold_names, format_duration, format_rate, say_status, shorten_digest
 

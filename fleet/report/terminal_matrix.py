@@ -9,13 +9,10 @@ from rich.console import Console
 from rich.text import Text
 
 from fleet.model.suite import Cell
-from fleet.model.telemetry import CPU_BUSY, GPU_BUSY
+from fleet.report.columns import GROUP_ABOVE
 from fleet.report.terminal_blocks import Column, Ink, print_blocks, print_indented
-from fleet.report.view_model import Entry, GroupEntry, HardwareGroup, Matrix, Row
+from fleet.report.view_model import Entry, GroupEntry, HardwareGroup, Matrix
 from fleet.report.wording import count_things, fold_names, format_rate, format_spread
-
-GROUP_ABOVE = 16
-"""With more hosts than this, identical ones share a column."""
 
 _STYLES = {"value": "", "result": "yellow", "failure": "red", "unplanned": "dim"}
 
@@ -150,36 +147,3 @@ def _print_members(console: Console, groups: Sequence[HardwareGroup], ink: Ink) 
         label = group.label or "hardware not known"
         print_indented(console, ink.text(f"{label}: {', '.join(fold_names(group.aliases))}", "dim"), 0)
     console.print()
-
-
-def explain_symbols(matrices: Sequence[Matrix]) -> list[str]:
-    """What the signs that occur in the matrices mean."""
-    entries = [entry for matrix in matrices for row in matrix.rows for entry in row.entries]
-    grouped = [len(matrix.hosts) > GROUP_ABOVE for matrix in matrices]
-    meanings = []
-    if any(_has_best(row, many) for many, matrix in zip(grouped, matrices, strict=True) for row in matrix.rows):
-        meanings.append("★ best of its row, and what cannot be told from it (95 % intervals; 0.5 %)")
-    elif any(_is_contest(row, many) for many, matrix in zip(grouped, matrices, strict=True) for row in matrix.rows):
-        meanings.append("no ★: nothing here can be told from the best of its row (95 % intervals; 0.5 %)")
-    if any(entry.spread is not None for entry in entries) and not all(grouped):
-        meanings.append("± scatter from step to step (1.48 × MAD ÷ median)")
-    if any(grouped):
-        meanings.append("each column: median, lowest–highest, ▼ slowest host")
-    if any(entry.steady is False for entry in entries) and not all(grouped):
-        meanings.append("~ not steady: the second half of its steps is more than 1 % off the first")
-    if any(entry.disturbed for entry in entries) and not all(grouped):
-        share, gpu = f"{CPU_BUSY * 100:.0f} %", f"{GPU_BUSY * 100:.0f} %"
-        meanings.append(f"! others used the host meanwhile: from {share} of its processors on, or {gpu} of a GPU")
-    if any(entry.kind == "unplanned" for entry in entries):
-        meanings.append("— not planned for this host")
-    return meanings
-
-
-def _has_best(row: Row, grouped: bool) -> bool:
-    return any(entry.best for entry in (row.groups if grouped else row.entries))
-
-
-def _is_contest(row: Row, grouped: bool) -> bool:
-    """Whether there is more than one value to compare."""
-    values = [group.median for group in row.groups] if grouped else [entry.images_per_s for entry in row.entries]
-    return sum(value is not None for value in values) > 1

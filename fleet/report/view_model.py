@@ -74,6 +74,9 @@ class Entry:
     """What others took of the host meanwhile: `31 % of its processors`; empty: nothing that counts, or not known."""
     found: str = ""
     """What the cell left open and the host filled in: `batch 208`, `4 GPUs`."""
+    batch_size: int | None = None
+    """As measured, per step and device; so are the next."""
+    devices: int | None = None
     best: bool = False
     """The highest of its row, or not to be told from it. Nobody is when no host can be told from another."""
     status: str = ""

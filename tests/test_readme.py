@@ -169,7 +169,7 @@ def test_every_command_of_fleet_works_in_the_order_of_the_readme(
 def check_run_directory(reports: Path) -> None:
     """The README names every file of a run, and no other."""
     (layout,) = find_blocks("text")
-    named = set(re.findall(r"[\w<>-]+\.(?:jsonl?|log|pyz)|hosts/(?=<)|latest", layout))
+    named = set(re.findall(r"[\w<>-]+\.(?:jsonl?|log|pyz|html)|hosts/(?=<)|latest", layout))
     run = (reports / "latest").resolve()
     there = {f"{path.name}/" if path.is_dir() else path.name for path in run.iterdir()}
     assert named == there | {"host.json", "journal.jsonl", "latest"}

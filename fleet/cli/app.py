@@ -12,7 +12,8 @@ from typing import Annotated
 import typer
 
 from fleet.cli.app_history import baseline_app, incidents, outliers, trend
-from fleet.cli.app_reading import compare, models, report
+from fleet.cli.app_reading import compare, models
+from fleet.cli.app_report import report_app
 from fleet.cli.app_runs import runs_app
 from fleet.cli.completion import complete_models, complete_run, complete_suite
 from fleet.cli.options import (
@@ -204,7 +205,7 @@ def cancel(
     raise typer.Exit(cancel_run(reports, run_id, Ask(ask_pass, ask_become_pass), as_json=json))
 
 
-app.command()(report)
+app.registered_commands += report_app.registered_commands
 app.command()(outliers)
 app.command()(trend)
 app.command()(incidents)

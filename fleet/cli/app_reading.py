@@ -7,14 +7,7 @@ from typing import Annotated
 import typer
 
 from fleet.cli.completion import complete_run
-from fleet.cli.options import REPORTS, Json, LastRun, Reports
-
-
-def report(run_id: LastRun = None, json: Json = False, reports: Reports = REPORTS) -> None:
-    """Show a run: the verdict, the matrix across machines, the hosts, and what to do about failures."""
-    from fleet.cli.report import print_report
-
-    raise typer.Exit(print_report(reports, run_id, as_json=json))
+from fleet.cli.options import REPORTS, Json, Reports
 
 
 def compare(

@@ -33,7 +33,7 @@ def print_report(reports: Path, run_id: str | None, *, as_json: bool) -> ExitCod
 
 def print_run(run: StoredRun, store: Store, *, as_json: bool) -> ExitCode:
     """The report of a run that is loaded, on stdout; the exit code as of `print_report`."""
-    changes, regressed = _find_changes(run, store)
+    changes, regressed = find_changes(run, store)
     show_run(run, changes, as_json=as_json)
     return ExitCode.REGRESSION if regressed else ExitCode.OK
 
@@ -47,7 +47,7 @@ def show_run(run: StoredRun, changes: tuple[str, ...] = (), *, as_json: bool) ->
         render_terminal(view, open_stdout())
 
 
-def _find_changes(run: StoredRun, store: Store) -> tuple[tuple[str, ...], bool]:
+def find_changes(run: StoredRun, store: Store) -> tuple[tuple[str, ...], bool]:
     """What the last complete run of the store changed, and whether an incident is open; nothing for any other.
 
     The report does not hang on it: what is in the way is said beside it.

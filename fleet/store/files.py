@@ -14,20 +14,21 @@ from typing import BinaryIO
 from fleet.errors import StoreError
 
 
-def write_atomic(path: Path, data: bytes, *, sync_parent: bool = True) -> None:
+def write_atomic(path: Path, data: bytes, *, sync_parent: bool = True, mode: int = 0o600) -> None:
     """Write `data` under a temporary name, flush it to the disk, and rename it to `path`.
 
     When this returns the file survives a power cut; before that `path` is what it was.
 
     Args:
         sync_parent: also flush the directory. A caller that writes several files there does it once, afterwards.
+        mode: who may read it, less what the process's umask takes away.
 
     Raises:
         StoreError: the file cannot be written; nothing of it is left.
     """
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
     try:
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, mode)
         try:
             write_all(descriptor, data)
             os.fsync(descriptor)

@@ -50,16 +50,19 @@ def open_progress(plan: Plan, console: Console, *, live: bool, wave: int = 0, ne
     try:
         if live:
             display = LiveDisplay(board, console)
-            # transient: the report follows, and what is worth keeping has been printed above the frame.
-            with Live(
-                get_renderable=display.draw,
-                console=console,
-                refresh_per_second=REFRESH_PER_S,
-                transient=True,
-                redirect_stdout=False,
-                vertical_overflow="crop",
-            ):
-                yield display
+            try:
+                # transient: the report follows, and what is worth keeping has been printed above the frame.
+                with Live(
+                    get_renderable=display.draw,
+                    console=console,
+                    refresh_per_second=REFRESH_PER_S,
+                    transient=True,
+                    redirect_stdout=False,
+                    vertical_overflow="crop",
+                ):
+                    yield display
+            finally:
+                display.tell_alike()
         else:
             lines = LineDisplay(board, console)
             with keep_telling(lines.sum_up, STATUS_EVERY_S):

@@ -138,9 +138,12 @@ class Board:
         return estimate_run(working, waiting, self._wave)
 
     def count_states(self) -> str:
-        """`2 ok, 1 unreachable, 3 measuring`: what has ended first, then by how far it has got."""
+        """`3 measuring, 2 ok, 1 unreachable`: who is at work, by how far it has got, then who has ended, then the rest.
+
+        A terminal cuts the end off where many hosts have failed in many ways.
+        """
         counts = Counter(host.word for host in self.hosts.values())
-        order = [*(say_status(status) for status in HostStatus), *reversed(_DOING.values()), WAITING]
+        order = [*reversed(_DOING.values()), *(say_status(status) for status in HostStatus), WAITING]
         return ", ".join(f"{counts[word]} {word}" for word in order if counts[word])
 
     def cells_done(self) -> int:
@@ -148,7 +151,7 @@ class Board:
         return sum(host.cells_done() for host in self.hosts.values())
 
     def sum_up(self) -> str:
-        """`12/48 cells · 2 min left · 1 ok, 2 measuring`."""
+        """`12/48 cells · 2 min left · 2 measuring, 1 ok`."""
         least = "at least " if any(host.waits for host in self.hosts.values()) else ""
         return f"{self.cells_done()}/{self.cells} cells · {least}{tell_left(self.left_s())} · {self.count_states()}"
 

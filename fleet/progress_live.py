@@ -46,6 +46,11 @@ class LiveDisplay:
         elif host.failed and not host.like:
             print_line(self._console, f"✖ {event.alias}: {tell_outcome(host)}", style="red")
 
+    def tell_alike(self) -> None:
+        """Print what the frame, which is gone, said of hosts that failed as another did."""
+        for row in _draw_failed(list(self._board.hosts.values()), self._domain):
+            print_line(self._console, row.plain, style="red")
+
     def draw(self) -> Text:
         """The frame as it is now: at most as high and as wide as the terminal."""
         now_s, size = self._board.clock(), self._console.size

@@ -115,7 +115,7 @@ def test_frame_fits_the_terminal_and_adds_up(width: int, height: int, count: int
     more = [line for line in text if line.startswith("  and ")]
     # The failed one has a line above the frame.
     assert len(rows) + sum(int(line.split()[1]) for line in more) == count - 1
-    assert f"1 unreachable, {count - 1} measuring" in text[-1]
+    assert f"{count - 1} measuring, 1 unreachable" in text[-1]
     done = sum(n % 4 for n in range(count) if n != 1)
     assert f" {done}/{4 * count} cells · " in text[-1]
 
@@ -163,6 +163,8 @@ def test_live_each_failed_host_is_shown_once() -> None:
         "✖ node031: preflight failed in 3 min 20 s: No image lab:31. → Load it.",
         "✖ node032: preflight failed in 3 min 20 s: No image lab:32. → Load it.",
     ]
+    # The frame is gone then.
+    assert "✖ host key unknown, as node000: node[001:030]" in file.getvalue().splitlines()[-2]
 
 
 def test_lines_of_many_hosts_are_their_ends_and_alike_ones_are_short() -> None:
@@ -262,7 +264,7 @@ def test_live_display_on_a_real_terminal_leaves_only_what_is_worth_keeping() -> 
     assert "▸ node000  measuring" in seen
     ending = seen[seen.rindex("\x1b[?25h") :]
     assert "node000  measuring" not in ending
-    assert "1 unreachable, 1 measuring, 1 waiting after" in ending
+    assert "1 measuring, 1 unreachable, 1 waiting after" in ending
 
 
 def test_drawing_costs_little() -> None:

@@ -29,7 +29,7 @@ class Route:
     """`user@host:port`, or `this machine`."""
     key: str = ""
     """What opened the host: the key's path, `agent (comment)`, or `password`; empty before the connection."""
-    fingerprint: str = ""
+    key_fingerprint: str = ""
     """Of the key: `SHA256:…`."""
     jumps: tuple[str, ...] = ()
     """`host:port` of the jump hosts, the nearest first."""
@@ -37,7 +37,9 @@ class Route:
     """Commands run as root, by sudo."""
 
     def __str__(self) -> str:
-        key = f", key {self.key} {self.fingerprint}" if self.fingerprint else f", {self.key}" if self.key else ""
+        key = f", {self.key}" if self.key else ""
+        if self.key_fingerprint:
+            key = f", key {self.key} {self.key_fingerprint}"
         via = f" via {', '.join(self.jumps)}" if self.jumps else ""
         return self.address + key + via + (", then root by sudo" if self.become else "")
 

@@ -80,7 +80,7 @@ class BecomeTransport:
     @property
     def route(self) -> Route:
         route = self._inner.route
-        return Route(route.address, route.key, route.fingerprint, route.jumps, become=True)
+        return Route(route.address, route.key, route.key_fingerprint, route.jumps, become=True)
 
     def run(
         self, argv: Sequence[str], *, stdin: bytes | Reader = b"", timeout_s: float, limit_bytes: int = 1 << 20

@@ -85,7 +85,7 @@ class SshTransport:
         return Route(
             address=f"{end.user}@{self._place.address}",
             key="password" if by_password else accepted.source if accepted else "",
-            fingerprint=str(accepted.key.fingerprint) if accepted and not by_password else "",
+            key_fingerprint=str(accepted.key.fingerprint) if accepted and not by_password else "",
             jumps=tuple(Place(self._alias, jump.host, jump.port).address for jump in end.jumps),
         )
 

@@ -58,7 +58,7 @@ def test_ping_says_how_each_host_is_reached(lab_hosts: LabHosts, workspace: Path
         assert re.search(rf"^{host.alias} .*docker \d+\.", shown.stdout, re.MULTILINE)
         assert (pong["alias"], pong["status"], pong["image"][:7]) == (host.alias, "ok", "sha256:")
         assert pong["route"]["key"] == str(host.private_key)
-        assert re.fullmatch("SHA256:.{43}", pong["route"]["fingerprint"])
+        assert re.fullmatch("SHA256:.{43}", pong["route"]["key_fingerprint"])
         assert 0 < pong["latency_s"] < 30
         assert list(host.workdir.iterdir()) == []
 

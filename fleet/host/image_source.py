@@ -48,13 +48,15 @@ class Source(Protocol):
 
 
 def open_source(what: str) -> Source:
-    """A file, by the ending or the beginning of its name; else an image of the control node's engine.
+    """A file, by the ending or the beginning of its name, or because it is there and the name has no tag; else an image
+    of the control node's engine.
 
     Raises:
         ConfigError: it is not there, is no archive, or has no name to be found by.
         FleetError: the engine does not answer.
     """
-    if what.endswith(_ENDINGS) or what.startswith(_PATH_BEGINNINGS):
+    is_there = ":" not in what and Path(what).is_file()
+    if is_there or what.endswith(_ENDINGS) or what.startswith(_PATH_BEGINNINGS):
         return FileSource(Path(what).expanduser())
     return EngineSource(what)
 
@@ -166,7 +168,7 @@ def _inspect(name: str) -> _Found:
     if re.search("no such image|invalid reference format", said, re.IGNORECASE):
         raise ConfigError(f"The docker of this machine has no image {name}.", hint=f"Get it: docker pull {name}")
     _, message, hint = diagnose_engine(said, local_user())
-    raise FleetError(f"This machine gives no image: {message}.", hint)
+    raise FleetError(f"This machine gives no image: {message}.", f"{hint} Or give a file made by docker save.")
 
 
 def _last_line(said: str) -> str:

@@ -128,6 +128,9 @@ class Push:
         self._total = stream.size
         self._kept = yield from self._find_kept(stream, staging)
         check_room(self._alias, look, stream, staging, self._kept)
+        if self._kept < stream.size:
+            # Nothing is sent yet: a machine that is in use says so before some megabytes are on their way.
+            yield from self._insist(lambda: self._send_part(stream, staging, UNKNOWN))
         begin = time.monotonic()
         yield from self._send(stream, staging, self._kept)
         self._send_s = round(time.monotonic() - begin, 3)

@@ -127,7 +127,7 @@ def _explain_kept(jobs: Sequence[LeftJob], runs: _Runs) -> Iterator[str]:
     if running:
         yield f"{join_names(running, 3)} {_are(running)} still at work."
     if recent:
-        yield f"{join_names(recent, 3)} ended a moment ago: the fleet that started it may be about to collect it."
+        yield f"{join_names(recent, 3)} ended in the last 5 min: the fleet that started it may be about to collect it."
     if others:
         names = [job.job_id for job in others]
         ways = list(dict.fromkeys(f"fleet resume {job.run_id}" for job in others if runs.is_open(job)))

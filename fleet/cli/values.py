@@ -62,7 +62,9 @@ def read_duration(option: str, text: str) -> float:
     """
     found = re.fullmatch(r"([0-9]{1,9}(?:\.[0-9]{1,9})?)([smhd])", text.strip())
     seconds = float(found[1]) * _SECONDS[found[2]] if found else 0.0
-    if not 0 < seconds <= 366 * 86400:
+    if found and not 0 < seconds <= 366 * 86400:
+        raise ConfigError(f"{text[:80]!r} is {'no time at all' if not seconds else 'more than a year'}", file=option)
+    if not found:
         raise ConfigError(f"{text[:80]!r} is not a time such as 90s, 15m, 6h or 1d", file=option)
     return seconds
 

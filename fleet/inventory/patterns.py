@@ -12,6 +12,9 @@ from fleet.errors import ConfigError, SelectionError
 from fleet.inventory.ranges import expand_ranges
 from fleet.model.inventory import Host, Inventory
 
+_NAMED = 8
+"""So many hosts are named where none has the name that was given."""
+
 _SUBSCRIPT = re.compile(r"(?P<base>.+)\[(?:(?P<index>-?[0-9]{1,9})|(?P<start>[0-9]{1,9}):(?P<end>[0-9]{0,9}))\]")
 
 
@@ -145,8 +148,14 @@ def _unmatched(inventory: Inventory, aliases: list[str], part: str, base: str) -
             return SelectionError(message, _explain_subscript(part, base, meant or [f"{base}*"]))
     else:
         near = difflib.get_close_matches(base, [*inventory.groups, *aliases], n=1)
-    hint = f"did you mean {near[0]}?" if near else f"the groups are {', '.join(sorted(inventory.groups))}"
+    there = f"the groups are {', '.join(sorted(inventory.groups))}; the hosts are {_name_some(aliases)}"
+    hint = f"did you mean {near[0]}?" if near else there
     return SelectionError(f"{message} of {inventory.path}", hint)
+
+
+def _name_some(aliases: list[str]) -> str:
+    more = len(aliases) - _NAMED
+    return ", ".join(aliases[:_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
 def _expand(part: str, aliases: list[str]) -> list[str]:

@@ -25,6 +25,14 @@ def test_what_is_no_time_is_told_with_its_option(text: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "says"), [("0s", "'0s' is no time at all"), ("400d", "more than a year"), ("6", "such as 90s")]
+)
+def test_it_says_what_is_wrong_with_a_time(text: str, says: str) -> None:
+    with pytest.raises(ConfigError, match=says):
+        read_duration("--poll", text)
+
+
+@pytest.mark.parametrize(
     ("text", "whole", "most"), [("3", 10, 3), ("0", 10, 0), ("10%", 256, 25), ("100%", 7, 7), ("10%", 5, 0)]
 )
 def test_a_share_is_a_number_or_a_part_of_the_whole(text: str, whole: int, most: int) -> None:

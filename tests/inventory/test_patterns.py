@@ -56,7 +56,7 @@ def test_a_pattern_selects(pattern: str | None, aliases: list[str]) -> None:
     [
         ("gpu04", "`gpu04` matches no host or group of lab.yaml", "did you mean gpu"),
         ("gpu:!gpo03", "`gpo03` matches no host or group", "did you mean gpu03?"),
-        ("gpu:&zzz", "`zzz` matches no host or group", "the groups are all, cpu, gpu"),
+        ("gpu:&zzz", "`zzz` matches no host or group", "ungrouped; the hosts are gpu01, gpu02,"),
         ("x*", "`x*` matches no host", ""),
         ("~x", "`~x` matches no host", ""),
         ("gpu[4]", "`gpu[4]` selects nothing: `gpu` has 4 hosts", ""),

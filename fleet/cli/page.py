@@ -9,9 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
-import typer
-
 from fleet.cli.report import find_changes
+from fleet.cli.words import tell
 from fleet.errors import ConfigError, ExitCode, StoreError
 from fleet.report.details import build_details
 from fleet.report.html import PLOTLY, read_plotly, render_html
@@ -62,7 +61,7 @@ def write_page(reports: Path, run_id: str | None, options: PageOptions) -> ExitC
     _write(file, page.encode(), options.output is not None)
     sys.stdout.write(f"{file}\n")
     if options.show and not webbrowser.open(file.resolve().as_uri()):
-        typer.echo("fleet: no browser was found to open it.", err=True)
+        tell("fleet: no browser was found to open it.")
     return ExitCode.REGRESSION if regressed else ExitCode.OK
 
 

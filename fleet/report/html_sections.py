@@ -88,7 +88,7 @@ def _build_matrices(view: View, details: Details, links: Mapping[str, str]) -> S
         shared = list_shared(matrix)
         tables = list(build_matrix_tables(matrix, standings.get(matrix.device), links))
         blocks += [Block(table, note=f"All cells: {shared}." if shared else "") for table in tables]
-    lead = "The bar behind a value is its part of the best of its cell."
+    lead = "The bar below a value is its part of the best of its cell."
     legend = [
         *explain_symbols(view.matrices, each_host=True),
         *(f"{word} = {meaning}" for word, meaning in view.legend.items()),

@@ -46,7 +46,7 @@ class Table:
 
 
 def write_rate(rate: float | None, *, best: bool = False, share: float | None = None, small: str = "") -> TableCell:
-    """Images per second, with a bar behind it as long as its share of the best."""
+    """Images per second, with a bar below it as long as its share of the best."""
     if rate is None:
         return TableCell("—", small, style="n unplanned")
     style = " ".join(word for word in ("n", "best" if best else "", choose_bar(share)) if word)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -19,6 +20,7 @@ from fleet.report.markdown import render_markdown
 from fleet.report.prometheus import render_prometheus
 from fleet.report.view import build_view
 from fleet.report.view_model import View
+from tests.conftest import ROOT
 from tests.run_builder import Ending, make_cells, make_plan, store_run
 
 GONE = Ending(
@@ -131,3 +133,24 @@ def test_text_of_hosts_is_inert(tmp_path: Path, render: Callable[[View], str]) -
 @pytest.mark.parametrize("render", RENDERERS)
 def test_a_run_in_which_nothing_was_measured_is_rendered(tmp_path: Path, render: Callable[[View], str]) -> None:
     assert render(build(tmp_path, {"gone": GONE}, exit_code=6)).endswith("\n")
+
+
+def test_the_dashboard_asks_for_metrics_that_there_are(tmp_path: Path) -> None:
+    board = (ROOT / "docs" / "grafana-dashboard.json").read_text()
+    text = render_prometheus(build(tmp_path, {"cpu01": Ending(), "cpu02": Ending()}))
+
+    asked = set(re.findall(r"fleet_\w+", " ".join(find_values(json.loads(board)))))
+    assert asked
+    assert asked <= set(re.findall(r"^(fleet_\w+)\{", text, re.MULTILINE))
+
+
+def find_values(node: object) -> Iterator[str]:
+    """The queries of a dashboard."""
+    if isinstance(node, dict):
+        for key, value in node.items():
+            if key in {"expr", "query"} and isinstance(value, str):
+                yield value
+            yield from find_values(value)
+    elif isinstance(node, list):
+        for value in node:
+            yield from find_values(value)

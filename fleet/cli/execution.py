@@ -5,11 +5,13 @@ from __future__ import annotations
 from fleet.analysis.verdict import Verdict, judge
 from fleet.cli.consoles import open_stderr
 from fleet.cli.measure import Work, measure_hosts
-from fleet.cli.report import print_run, show_run
+from fleet.cli.outputs import Form, Outputs, put_out
+from fleet.cli.report import print_run
 from fleet.cli.words import print_error
 from fleet.errors import ExitCode, StoreError
 from fleet.progress import open_progress
 from fleet.progress_print import print_line
+from fleet.report.view import build_view
 from fleet.store.reader import StoredRun
 from fleet.store.rundir import Store
 from fleet.store.writer import RunWriter
@@ -33,12 +35,13 @@ def carry_out(work: Work, writer: RunWriter, store: Store, *, as_json: bool, can
             cancel=cancel,
         )
     verdict = judge(plan, measured.outcomes, measured.interrupted)
+    outputs = Outputs(Form.JSON if as_json else Form.TERMINAL)
     whole = len(measured.outcomes) == len(plan.hosts)
     trouble = measured.trouble or (_finish(writer, verdict) if whole else None)
     if trouble is not None:
-        return _end_in_trouble(StoredRun(writer.path, plan, measured.outcomes, None), trouble, verdict, as_json)
+        return _end_in_trouble(StoredRun(writer.path, plan, measured.outcomes, None), trouble, verdict, outputs)
     writer.close()
-    shown = print_run(store.load(f"{writer.path}/"), store, as_json=as_json)
+    shown = print_run(store.load(f"{writer.path}/"), store, outputs)
     return verdict.exit_code or shown
 
 
@@ -51,8 +54,8 @@ def _finish(writer: RunWriter, verdict: Verdict) -> StoreError | None:
     return None
 
 
-def _end_in_trouble(run: StoredRun, trouble: StoreError, verdict: Verdict, as_json: bool) -> int:
+def _end_in_trouble(run: StoredRun, trouble: StoreError, verdict: Verdict, outputs: Outputs) -> int:
     """Show what is known of a run whose directory is not whole, as long as somebody knows it."""
-    show_run(run, as_json=as_json)
+    put_out(build_view(run), outputs)
     print_error(trouble)
     return ExitCode.INTERRUPTED if verdict.interrupted else ExitCode.INTERNAL

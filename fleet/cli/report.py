@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
-from fleet.cli.consoles import open_stdout
 from fleet.cli.index import open_synced
+from fleet.cli.outputs import Outputs, put_out
 from fleet.cli.words import print_error, tell
 from fleet.errors import ExitCode, FleetError, StoreError
-from fleet.report.document import render_json
-from fleet.report.terminal import render_terminal
 from fleet.report.view import build_view
 from fleet.store.reader import StoredRun
 from fleet.store.rundir import Store
 
 
-def print_report(reports: Path, run_id: str | None, *, as_json: bool) -> ExitCode:
-    """One run's report, on stdout; REGRESSION where it is the last one and an incident is open.
+def print_report(reports: Path, run_id: str | None, outputs: Outputs) -> ExitCode:
+    """One run's report, put out; REGRESSION where it is the last one and an incident is open.
 
     Raises:
-        StoreError: there is no such run, or it cannot be read.
+        StoreError: there is no such run, it cannot be read, or a file cannot be written.
     """
     store = Store(reports)
     run = store.load(run_id)
@@ -28,23 +25,14 @@ def print_report(reports: Path, run_id: str | None, *, as_json: bool) -> ExitCod
         newer = [path.name for path in store.list_begun() if path.name > run.path.name]
         if newer:
             tell(f"a newer run is not complete: fleet report {newer[0]}")
-    return print_run(run, store, as_json=as_json)
+    return print_run(run, store, outputs)
 
 
-def print_run(run: StoredRun, store: Store, *, as_json: bool) -> ExitCode:
-    """The report of a run that is loaded, on stdout; the exit code as of `print_report`."""
+def print_run(run: StoredRun, store: Store, outputs: Outputs) -> ExitCode:
+    """The report of a run that is loaded, put out; the exit code as of `print_report`."""
     changes, regressed = find_changes(run, store)
-    show_run(run, changes, as_json=as_json)
+    put_out(build_view(run, changes), outputs)
     return ExitCode.REGRESSION if regressed else ExitCode.OK
-
-
-def show_run(run: StoredRun, changes: tuple[str, ...] = (), *, as_json: bool) -> None:
-    """The report on stdout, with what the run changed against those before it."""
-    view = build_view(run, changes)
-    if as_json:
-        sys.stdout.write(render_json(view))
-    else:
-        render_terminal(view, open_stdout())
 
 
 def find_changes(run: StoredRun, store: Store) -> tuple[tuple[str, ...], bool]:

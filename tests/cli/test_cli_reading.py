@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
@@ -200,3 +201,35 @@ def test_what_cannot_be_compared_is_a_sentence(
 
     assert (done.returncode, done.stdout) == (code, "")
     assert says in done.stderr
+
+
+def test_a_report_for_programs(stored: Path, run_fleet: RunFleet) -> None:
+    table = run_fleet("report", "--csv", "--junit", "report.xml", "--prometheus", "fleet.prom")
+    text = run_fleet("report", OLD[:8], "--markdown")
+
+    assert (table.returncode, text.returncode) == (0, 0)
+    assert len(table.stdout.splitlines()) == 7
+    assert ElementTree.parse(stored / "report.xml").getroot().get("errors") == "3"
+    assert 'fleet_run_exit_code{suite="quick"} 4' in (stored / "fleet.prom").read_text()
+    assert (stored / "fleet.prom").stat().st_mode & 0o777 == 0o644
+    assert text.stdout.startswith("## ✔ OK: 2/2 hosts")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("--csv", "--markdown"), "there can be one"),
+        (("--junit", "."), "is no regular file"),
+        (("--prometheus", "no/such/place"), "No such file or directory"),
+        (("--html", "--junit", "x"), "do not go with --html"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else None,
+)
+def test_a_report_that_cannot_be_put_out_is_a_sentence(
+    stored: Path, run_fleet: RunFleet, arguments: tuple[str, ...], says: str
+) -> None:
+    done = run_fleet("report", *arguments)
+
+    assert done.returncode == 2
+    assert says in done.stderr
+    assert "Traceback" not in done.stderr

@@ -26,6 +26,7 @@ def render_markdown(view: View) -> str:
         f"## {sign} {verdict.word}: {verdict.coverage}{_escape(remarks)}",
         f"run `{run.run_id}` · suite {_escape(run.suite)} · {_escape(run.inventory)} · {format_time(run.created)}",
         *_render_failures(view.failures),
+        *([f"▸ {_escape(view.to_come)}"] if view.to_come else []),
     ]
     notes = [f"- {_escape(note)}" for note in view.notes]
     tail = ["### Notes", "\n".join(notes)] if notes else []

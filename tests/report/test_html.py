@@ -87,6 +87,14 @@ def test_what_changed_comes_first(rich_run: StoredRun) -> None:
     assert page.index('<section id="changes">') < page.index('<section id="failures">')
 
 
+def test_what_is_still_to_come_is_no_failure(tmp_path: Path) -> None:
+    cells = make_cells()
+    page = render(store_run(tmp_path, make_plan({"a": cells, "b": cells}), {"a": Ending()}))
+
+    assert "Still to come: b (" in page
+    assert 'id="failures"' not in page
+
+
 def test_a_view_with_nothing_to_show_is_a_sentence(tmp_path: Path) -> None:
     page = render(store_run(tmp_path, make_plan({"a": make_cells()}), {"a": Ending()}))
     assert [name for name in SECTIONS if f'<section id="{name}">' in page] == ["matrix", "host-list"]

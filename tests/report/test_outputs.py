@@ -99,6 +99,14 @@ def test_markdown_has_the_verdict_the_table_and_the_failures(tmp_path: Path) -> 
     assert re.search(r"^\| resnet50/train/fp32/b32/cpu1/nhwc \| ★? ?90\S* .*\| unreachable \|$", text, re.MULTILINE)
 
 
+def test_markdown_says_what_is_still_to_come(tmp_path: Path) -> None:
+    plan = make_plan({"a": make_cells(), "b": make_cells()})
+    text = render_markdown(build_view(store_run(tmp_path, plan, {"a": Ending()})))
+
+    assert "▸ Still to come: b \\(still measuring" in text
+    assert "### Failures" not in text
+
+
 def test_markdown_that_would_be_too_long_is_cut_off_with_a_count(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -20,6 +20,9 @@ _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]{0,62}")
 SWEEP_TIMEOUT_S = 300.0
 """Most of it for what an engine and a full disk may take."""
 
+PORTION = 2000
+"""Jobs that one command names: Linux takes no argument above 128 KiB, and sshd hands the whole command on as one."""
+
 
 @dataclass(frozen=True)
 class LeftJob:
@@ -101,7 +104,11 @@ def remove_leftovers(shell: Shell, settings: Settings, jobs: Sequence[LeftJob]) 
     Raises:
         HostError: as `find_leftovers`.
     """
-    return _sweep(shell, settings, "remove", [job.job_id for job in jobs])
+    ids = [job.job_id for job in jobs]
+    *portions, last = [ids[place : place + PORTION] for place in range(0, len(ids), PORTION)] or [[]]
+    for portion in portions:
+        _sweep(shell, settings, "remove", portion)
+    return _sweep(shell, settings, "remove", last)
 
 
 def _sweep(shell: Shell, settings: Settings, mode: str, job_ids: Sequence[str]) -> Leftovers:

@@ -77,8 +77,10 @@ def _take_up(store: Store, path: Path, ask: Ask, limits: Limits, *, as_json: boo
         cancel = cancel or writer.cancel_asked
         if cancel:
             writer.mark_cancelled()
+        # Jobs that were seen at work are followed and collected without it.
+        needs_payload = not cancel and any(not job.seen for job in left.values())
+        payload = read_payload(path, run.plan.payload_sha256) if needs_payload else b""
         passwords = ask_passwords(ask, (host for host in run.plan.hosts if host.alias not in outcomes))
-        payload = b"" if cancel else read_payload(path, run.plan.payload_sha256)
         work = Work(run.plan, payload, limits, left, outcomes, passwords)
         return carry_out(work, writer, store, as_json=as_json, cancel=cancel)
 

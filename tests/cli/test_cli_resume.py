@@ -10,6 +10,7 @@ from pathlib import Path
 from fleet.model.event import HostFinished, HostStage
 from fleet.model.plan import Plan
 from fleet.model.result import HostStatus, Stage
+from fleet.store.opening import reopen_run
 from fleet.store.rundir import Store
 from tests.conftest import RunFleet
 from tests.run_builder import Ending, make_cells, make_outcome, make_plan, store_run
@@ -107,3 +108,19 @@ def test_only_hosts_that_were_seen_are_said_to_be_clean(workspace: Path, run_fle
     assert f"run {FIRST}, 3 hosts: 2 done, 1 never begun\n" in some.stderr
     assert none.stderr.endswith("\nIt is ended. Nothing was begun on a.invalid.\n"), none.stderr
     assert (some.returncode, none.returncode) == (0, 0)
+
+
+def test_only_jobs_that_are_to_be_started_need_the_payload(workspace: Path, run_fleet: RunFleet) -> None:
+    plan = plan_run(FIRST, "a", "b")
+    leave_run(workspace / "reports", plan, {})
+    (workspace / "reports" / "runs" / FIRST / "payload.pyz").unlink(missing_ok=True)
+    refused = run_fleet("resume", FIRST)
+    with reopen_run(workspace / "reports" / "runs" / FIRST)[0] as writer:
+        for host in plan.hosts:
+            writer.record(HostStage(alias=host.alias, stage=Stage.RUN))
+    followed = run_fleet("resume", FIRST)
+
+    assert refused.returncode == 2
+    assert "payload.pyz is missing" in refused.stderr
+    assert "payload.pyz" not in followed.stderr
+    assert Store(workspace / "reports").load(FIRST).outcomes["a.invalid"].status is HostStatus.CONTACT_LOST

@@ -30,9 +30,11 @@ QUICK = BEGIN + b"sys.exit(3)\n"
 SLOW = BEGIN + b"while not os.path.exists(out + '/go'): time.sleep(0.1)\nsys.exit(3)\n"
 
 
-def make_job(ground: Path, payload: bytes, image: str, *, uid: int = 0, deadline_s: float = 60) -> ScriptedJob:
+def make_job(
+    ground: Path, payload: bytes, image: str, *, uid: int = 0, deadline_s: float = 60, shell: str = "dash"
+) -> ScriptedJob:
     workdir = make_workdir(ground / "work", uid)
-    return ScriptedJob(Machine(ground / "tmp", uid=uid), workdir, payload, 1, deadline_s, image)
+    return ScriptedJob(Machine(ground / "tmp", shell=shell, uid=uid), workdir, payload, 1, deadline_s, image)
 
 
 def exists(job: ScriptedJob) -> bool:

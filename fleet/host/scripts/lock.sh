@@ -2,14 +2,9 @@
 
 # Returns with the lock, or answers why not. $1 seconds to wait for it. Uses $word, $who and answer.
 take_lock() {
-  lock=/tmp/fleet.lock
-  # Only ever opened for reading, which a sticky /tmp allows everyone.
-  [ -e "$lock" ] || [ -L "$lock" ] || (umask 0; set -C; : >"$lock") 2>/dev/null
-  # A name in /tmp may be anybody's: a pipe would hold us for ever.
-  [ -f "$lock" ] && [ ! -L "$lock" ] && [ -r "$lock" ] || answer lock_unreadable "$lock"
-  exec 9<"$lock"
+  open_lock
   left=$1
-  until flock -n 9; do
+  until try_lock; do
     # One of this sender's whose connection is dead: it would wait for its bytes until TCP gives up.
     if [ "$left" -eq "$1" ]; then kill_marked "FLEET_PUSH=$word:"; fi
     [ "$left" -gt 0 ] || answer busy "$(find_holder)"

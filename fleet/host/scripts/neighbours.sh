@@ -12,8 +12,8 @@ section() { printf '\n@@%s %s\n' "$nonce" "$*"; }
 ask_smi() { timeout -s KILL 10 nvidia-smi "$1" --format=csv,noheader,nounits 2>/dev/null; }
 
 section neighbours
-# Shared and for a moment: it keeps nobody from starting. What that fleet does there is told by its name alone.
-if [ -f /tmp/fleet.lock ] && [ ! -L /tmp/fleet.lock ] && ! flock -n -s 9 9</tmp/fleet.lock; then
+# What that fleet does there is told by its name alone.
+if is_locked; then
   section locked; find_holder
   exit 0
 fi

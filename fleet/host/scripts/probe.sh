@@ -66,7 +66,7 @@ esac
 section tools
 # All that these scripts call, but for what only describes the machine.
 needed='cat chmod chown date dd df env find flock grep head id ln ls mkdir mv readlink rm rmdir sed setsid sha256sum'
-needed=$needed' sleep tail timeout touch uname wc'
+needed=$needed' sleep stat tail timeout touch tr uname wc'
 for tool in $needed; do command -v "$tool" >/dev/null 2>&1 || printf '%s\n' "$tool"; done
 
 case $workdir in '~') workdir=$HOME ;; '~/'*) workdir=$HOME/${workdir#??} ;; esac

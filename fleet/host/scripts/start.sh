@@ -8,7 +8,7 @@ umask 077
 export LC_ALL=C
 nonce=$1 workdir=$2 id=$3 sha=$4 size=$5 spec_size=$6 holder=$7 supervisor=$8
 shift 8
-job=$workdir/jobs/$id payload=$workdir/payload-$sha.pyz lock=/tmp/fleet.lock
+job=$workdir/jobs/$id payload=$workdir/payload-$sha.pyz
 
 answer() { printf '\n@@%s %s\n' "$nonce" "$*"; exit 0; }
 refuse() { # why a write failed: no space, or something else
@@ -17,6 +17,30 @@ refuse() { # why a write failed: no space, or something else
   rmdir "$workdir/jobs" 2>/dev/null
   if [ "${free:-1024}" -lt 1024 ]; then answer disk_full "$free"; fi
   answer "$@"
+}
+
+# The jobs at work on this machine, by id. It is the one that has our /tmp: an engine may serve several.
+list_containers() {
+  command -v docker >/dev/null 2>&1 || return
+  timeout -s KILL 5 docker ps --filter "label=fleet.tmp=$(stat -c %d:%i /tmp/)" --format '{{.Label "fleet.job"}}'
+}
+list_workers() {
+  grep -ls 'FLEET_JOB=' /proc/[0-9]*/environ | while read -r place; do
+    process=${place%/environ}
+    # What does the work has the lock; a watchdog, or what hangs in a driver after the end, does not.
+    if [ -e "$process/fd/9" ] && [ "$process/root/tmp/" -ef /tmp/ ]; then
+      tr '\0' '\n' <"$place" | sed -n 's/^FLEET_JOB=\(.*\):$/\1/p'
+    fi
+  done
+}
+# Who measures here though the lock is free: it was removed, or what held it was killed and the container goes on.
+find_lockless() {
+  { list_workers; list_containers; } </dev/null 2>/dev/null 9<&- | while read -r other; do
+    case $other in "$id" | '' | *[!A-Za-z0-9-]*) continue ;; esac
+    name=$(find_holder "$other")
+    echo "${name:-fleet job $other}"
+    break
+  done
 }
 
 # Only with the machine's lock. What is there already was left by a start that was cut off.
@@ -49,13 +73,9 @@ prepare() {
 }
 
 [ -f "$job/exit.json" ] && answer attached
-# One lock per machine, whoever the user is. The file is only ever opened for reading, which a sticky /tmp allows everyone.
-[ -e "$lock" ] || [ -L "$lock" ] || (umask 0; set -C; : >"$lock") 2>/dev/null
-# A name in /tmp may be anybody's: a pipe would hold us for ever.
-[ -f "$lock" ] && [ ! -L "$lock" ] && [ -r "$lock" ] || answer lock_unreadable "$lock"
-exec 9<"$lock"
+open_lock
 tries=0
-until flock -n 9; do
+until try_lock; do
   # A started job's own payload may hold it, though nobody watches it any more: the new supervisor waits for its end.
   [ ! -f "$job/supervise.sh" ] || break
   # Or a start of this job that is still receiving, on a connection that we have given up.
@@ -64,6 +84,10 @@ until flock -n 9; do
   sleep 1
 done
 [ -f "$job/exit.json" ] && answer attached
+if [ ! -f "$job/supervise.sh" ]; then
+  other=$(find_lockless)
+  [ -z "$other" ] || answer busy "$other"
+fi
 rm -f "/tmp/fleet.holder.$id"
 [ -L "/tmp/fleet.holder.$id" ] || ln -s "$holder" "/tmp/fleet.holder.$id" 2>/dev/null
 fresh=attached

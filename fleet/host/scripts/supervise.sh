@@ -139,7 +139,8 @@ run_in_container() {
       [ ! -e cancel ] || finish cancelled ''
       engine_within 60 image inspect "$image" >/dev/null 2>launch.err
       case $? in 0) ;; 124 | 137) fail_launch launch_failed 137 ;; *) pull_image ;; esac
-      launch run -d --name "$name" "$@" ;;
+      # By it a start finds what runs on this machine, lock or no lock.
+      launch run -d --name "$name" --label "fleet.tmp=$(stat -c %d:%i /tmp/)" "$@" ;;
     created) launch start "$name" ;;
   esac
   enter run

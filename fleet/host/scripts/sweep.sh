@@ -39,7 +39,6 @@ $containers
 END
 }
 
-is_locked() { [ -f /tmp/fleet.lock ] && [ ! -L /tmp/fleet.lock ] && ! flock -n -s 9 9</tmp/fleet.lock; }
 judge() { # the state of job $1
   case $(find_container "$1") in '' | created | exited | dead) ;; *) echo running; return ;; esac
   if [ -f "jobs/$1/exit.json" ]; then

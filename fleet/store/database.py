@@ -42,8 +42,12 @@ class Database:
         Raises:
             StoreError: the database cannot be read.
         """
-        with self._explaining(), self._engine.connect() as connection, connection.begin():
-            yield connection
+        with self._explaining(), self._engine.connect() as connection:
+            if not self.is_sqlite:
+                # PostgreSQL's default shows every statement what others have done since the one before.
+                connection = connection.execution_options(isolation_level="REPEATABLE READ")
+            with connection.begin():
+                yield connection
 
     @contextmanager
     def writing(self) -> Iterator[Connection]:

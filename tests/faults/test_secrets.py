@@ -143,7 +143,7 @@ def make_host(lab_hosts: LabHosts, right: Typed, registry: Secret) -> LabHost:
     host.set_password(right.sudo.text, "root")
     auth = base64.b64encode(f"bench:{registry.text}".encode()).decode()
     login = json.dumps({"auths": {"registry.example": {"auth": auth}}})
-    host.exec("sh", "-c", "mkdir -p /root/.docker && cat >/root/.docker/config.json", stdin=login.encode())
+    host.exec("sh", "-c", "mkdir -p ~/.docker && cat >~/.docker/config.json", stdin=login.encode())
     return host
 
 
@@ -198,6 +198,6 @@ def test_no_secret_shows_anywhere(lab_hosts: LabHosts, workspace: Path, isolated
 def read_host(host: LabHost) -> bytes:
     """All files that anybody may have written there, but for the one that holds the registry's password."""
     places = f"{host.home} {host.workdir} /root /tmp /var /run /etc"
-    find = f"find {places} -xdev -type f ! -path /root/.docker/config.json -exec cat {{}} +"
+    find = f"find {places} -xdev -type f ! -path ~/.docker/config.json -exec cat {{}} +"
     argv = ["docker", "--host", DOCKER_HOST, "exec", host.container, "sh", "-c", find]
     return subprocess.run(argv, capture_output=True, check=True, timeout=120).stdout

@@ -123,19 +123,20 @@ for place in sys.argv[2:]:
 @pytest.mark.needs("root")
 def test_a_place_where_one_may_not_write_is_a_sentence(store: Store) -> None:
     with tempfile.TemporaryDirectory(dir="/tmp") as folder:
-        empty, full = Path(folder, "empty"), Path(folder, "full")
-        for place in (empty, full):
+        empty, full, closed = (Path(folder, name) for name in ("empty", "full", "closed"))
+        for place in (empty, full, closed):
             place.mkdir()
+        closed.chmod(0o700)
         open_index(Store(full)).database.close()
         Path(folder).chmod(0o755)
         (full / "fleet.db").chmod(0o644)
-        argv = [sys.executable, "-c", NOBODY, str(store.root), str(empty), str(full), "/root/closed"]
+        argv = [sys.executable, "-c", NOBODY, str(store.root), str(empty), str(full), str(closed / "there")]
         done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
     said = done.stdout.splitlines()
     assert said[0] == f"{empty}/fleet.db: permission denied."
     assert re.match(f"{full}/fleet.db: .*(unable to open|readonly)", said[1])
-    assert said[2] == "/root/closed/fleet.db: permission denied."
+    assert said[2] == f"{closed}/there/fleet.db: permission denied."
 
 
 def test_who_writes_is_not_waited_for_for_ever(

@@ -100,11 +100,11 @@ def test_megabytes_go_in_and_come_out(host: LabHost, open_root: Open) -> None:
 def test_what_is_started_detached_goes_on(host: LabHost, open_root: Open) -> None:
     set_rules(host, EVERYTHING, "Defaults use_pty")
     transport = open_root(host, PASSWORD)
-    script = "trap '' HUP; setsid sh -c 'sleep 2; id -un >/root/late' </dev/null >/dev/null 2>&1 &"
+    script = "trap '' HUP; setsid sh -c 'sleep 2; id -un >~/late' </dev/null >/dev/null 2>&1 &"
     transport.run(["/bin/sh", "-c", script], timeout_s=30)
     transport.close()
     time.sleep(3)
-    assert transport.run(["cat", "/root/late"], timeout_s=30).stdout == b"root\n"
+    assert transport.run(["/bin/sh", "-c", "cat ~/late"], timeout_s=30).stdout == b"root\n"
 
 
 def test_a_wrong_password_is_one_try_for_good(host: LabHost, open_root: Open) -> None:

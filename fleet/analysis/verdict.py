@@ -52,7 +52,7 @@ def judge(plan: Plan, outcomes: Mapping[str, HostOutcome], interrupted: bool = F
 
     Out of memory, a precision the device lacks and skipped cells are results. A planned host without an outcome is a
     failure. The exit code is the first that applies of: interrupted, nothing was measured, a host or a cell failed,
-    a host is out of reach, ok.
+    a host is out of reach, ok. Hosts that were all busy have failed: they are well, and somebody else measures them.
     """
     failures = tuple(
         failure for host in plan.hosts for failure in _find_failures(plan.run_id, host, outcomes.get(host.alias))
@@ -95,7 +95,8 @@ def is_measured(cell: CellResult) -> bool:
 def _choose_exit_code(interrupted: bool, cells_ok: int, failures: tuple[Failure, ...]) -> ExitCode:
     if interrupted:
         return ExitCode.INTERRUPTED
-    if cells_ok == 0:
+    all_busy = len(failures) > 0 and all(failure.status == HostStatus.BUSY for failure in failures)
+    if cells_ok == 0 and not all_busy:
         return ExitCode.NOTHING
     if any(not failure.out_of_reach for failure in failures):
         return ExitCode.FAILED

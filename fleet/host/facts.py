@@ -36,10 +36,10 @@ class Findings:
         return [line.strip() for line in self.text(name).split("\n")]
 
 
-def read_facts(findings: Findings, midway_unix_s: float | None) -> HostFacts:
-    """All facts. `midway_unix_s` is our clock when the host looked at its own; None when that is not known."""
+def read_facts(findings: Findings, round_trip_unix_s: tuple[float, float] | None) -> HostFacts:
+    """All facts. The round trip is our clock before and after the host looked at its own; None when not known."""
     gpu_table = findings.text("gpus") if findings.words("gpus")[:1] == ("0",) else ""
-    machine_id, clock = findings.text("machine_id"), read_count(findings.text("time"))
+    machine_id = findings.text("machine_id")
     engine = findings.text("engine") if findings.words("engine")[:1] == ("0",) else ""
     uname = [*findings.lines("uname"), "", "", ""]
     lscpu = findings.text("lscpu")
@@ -62,8 +62,18 @@ def read_facts(findings: Findings, midway_unix_s: float | None) -> HostFacts:
         image_digest=read_digest(findings.text("image")) if findings.words("image")[:1] == ("0",) else None,
         workdir=findings.lines("workdir")[0] or None,
         workdir_free_bytes=_kilobytes(_column(findings.text("disk"), 3)),
-        clock_offset_s=round(clock - midway_unix_s, 1) if clock and midway_unix_s is not None else None,
+        clock_offset_s=_compare_clocks(read_count(findings.text("time")), round_trip_unix_s),
     )
+
+
+def _compare_clocks(clock_unix_s: int | None, round_trip_unix_s: tuple[float, float] | None) -> float | None:
+    """Nobody knows when in a round trip the host looked at its clock, which it tells in whole seconds."""
+    if not clock_unix_s or round_trip_unix_s is None:
+        return None
+    asked, answered = round_trip_unix_s
+    if answered < asked:  # ours was set back meanwhile
+        return None
+    return round(max(clock_unix_s - answered, 0.0) or min(clock_unix_s + 1 - asked, 0.0), 1)
 
 
 def read_digest(text: str) -> str | None:

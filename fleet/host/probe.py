@@ -19,9 +19,6 @@ from fleet.runtime.choose import choose_runtime
 PROBE_TIMEOUT_S = 180.0
 """Above the script's own limits together: an answer that names the hanging tool beats a connection given up."""
 
-CLOCK_ROUND_TRIP_S = 5.0
-"""The longest round trip that still tells how far the host's clock is from ours."""
-
 
 @dataclass(frozen=True)
 class Probe:
@@ -59,12 +56,9 @@ def probe_host(
     mode = "make" if change else "look"
     arguments = [settings.workdir, runtime, subject, payload_sha256, mode]
     arguments += [read_script("workdir"), read_script("neighbours"), *ask_for(settings, busy=busy)]
-    before = time.time()
+    asked = time.time()
     raw, sections = shell.read("probe", arguments, stage=Stage.PROBE, timeout_s=PROBE_TIMEOUT_S)
-    after = time.time()
-    # Of a long round trip nobody knows when in it the host looked at its clock.
-    midway = (before + after) / 2 if 0 <= after - before <= CLOCK_ROUND_TRIP_S else None
-    return read_probe(raw, sections, payload_sha256, midway)
+    return read_probe(raw, sections, payload_sha256, (asked, time.time()))
 
 
 def name_job(plan: HostPlan, run_id: str, payload_sha256: str, probe: Probe) -> HostJob:
@@ -90,12 +84,14 @@ def reread_probe(raw: bytes) -> Probe | None:
     return probe if probe.facts.workdir and min(probe.uid, probe.gid) >= 0 else None
 
 
-def read_probe(raw: bytes, sections: tuple[Section, ...], payload_sha256: str, midway_unix_s: float | None) -> Probe:
-    """The sections, parsed. `midway_unix_s` is our clock in the middle of the round trip, None when not known."""
+def read_probe(
+    raw: bytes, sections: tuple[Section, ...], payload_sha256: str, round_trip_unix_s: tuple[float, float] | None
+) -> Probe:
+    """The sections, parsed. The round trip is our clock at its begin and its end, None when not known."""
     findings = Findings({section.name: section for section in sections})
     uid, gid = (read_count(line) for line in [*findings.lines("id"), "", ""][:2])
     return Probe(
-        facts=read_facts(findings, midway_unix_s),
+        facts=read_facts(findings, round_trip_unix_s),
         findings=findings,
         uid=-1 if uid is None else uid,
         gid=-1 if gid is None else gid,

@@ -68,7 +68,7 @@ class HostFacts(Record):
     """Absolute."""
     workdir_free_bytes: int | None = None
     clock_offset_s: float | None = None
-    """Host's clock minus ours, good to the round trip."""
+    """Host's clock minus ours: at least so much, and 0 where the round trip alone may explain it."""
 
 
 class Software(Record):

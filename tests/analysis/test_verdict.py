@@ -13,6 +13,7 @@ CELLS = make_cells("gpu", 3)
 OK = Ending()
 REFUSED = Ending(status=HostStatus.UNREACHABLE, stage=Stage.CONNECT, reason="refused", message="Nobody listens.")
 BROKEN = Ending(status=HostStatus.PREFLIGHT_FAILED, stage=Stage.PROBE, reason="docker_missing", message="No docker.")
+BUSY = Ending(status=HostStatus.BUSY, stage=Stage.LAUNCH, reason="host_busy", message="Ada measures.")
 
 
 def cell_word(status: CellStatus, reason: str, host: HostStatus = HostStatus.OK) -> Ending:
@@ -32,6 +33,8 @@ def cell_word(status: CellStatus, reason: str, host: HostStatus = HostStatus.OK)
         ([OK, REFUSED], ExitCode.UNREACHABLE, 1, 3, ["unreachable"]),
         ([BROKEN, REFUSED], ExitCode.NOTHING, 0, 0, ["preflight_failed", "unreachable"]),
         ([OK, BROKEN, REFUSED], ExitCode.FAILED, 1, 3, ["preflight_failed", "unreachable"]),
+        ([BUSY, BUSY], ExitCode.FAILED, 0, 0, ["busy", "busy"]),
+        ([BUSY, REFUSED], ExitCode.NOTHING, 0, 0, ["busy", "unreachable"]),
         ([OK, None], ExitCode.FAILED, 1, 3, [NO_OUTCOME]),
     ],
 )

@@ -163,7 +163,7 @@ def test_a_machine_is_measured_by_one_at_a_time(
         str(workspace / "second"),
     )
 
-    assert second.returncode in {3, 6}
+    assert second.returncode == 3
     failures = json.loads(second.stdout)["failures"]
     assert [failure["status"] for failure in failures] == ["busy"]
     assert first.load().plan.run_id in failures[0]["message"]

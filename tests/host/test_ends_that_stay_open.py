@@ -34,7 +34,7 @@ def watch(ground: Path, host: Unreliable) -> Iterator[Watch]:
 
     yield make
     for watched in made:
-        watched.kill_processes()
+        watched.end_processes()
 
 
 def fail_at(host: Unreliable, monkeypatch: pytest.MonkeyPatch, script: str, error: Exception) -> None:

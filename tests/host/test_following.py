@@ -49,7 +49,7 @@ def watch(ground: Path, host: Unreliable) -> Iterator[Watch]:
 
     yield make
     for watched in made:
-        watched.kill_processes()
+        watched.end_processes()
 
 
 def test_a_payload_that_fails_is_followed_collected_and_cleaned(watch: Watch) -> None:

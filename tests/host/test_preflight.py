@@ -27,7 +27,7 @@ def look(**found: tuple[str, str]) -> Probe:
     sections = tuple(
         Section(name, tuple(words.split()), body.encode()) for name, (words, body) in {**GOOD, **found}.items()
     )
-    return read_probe(b"", sections, "", 0.0)
+    return read_probe(b"", sections, "", None)
 
 
 def check(probe: Probe, settings: Settings) -> None:
@@ -154,6 +154,6 @@ def test_a_host_that_was_told_to_look_for_nothing_is_not_passed() -> None:
     sections = tuple(Section(name, (), b"") for name in ("id", "engine"))
 
     with pytest.raises(PreflightFailed) as failed:
-        check_workdir("gpu01", Settings(), read_probe(b"", sections, "", 0.0))
+        check_workdir("gpu01", Settings(), read_probe(b"", sections, "", None))
 
     assert failed.value.reason == "workdir_missing"

@@ -19,9 +19,9 @@ RECORDED = Path(__file__).with_name("recorded")
 NONCE = "0123456789abcdef"
 
 
-def read(raw: bytes | str, midway_unix_s: float = 0.0, payload_sha256: str = "") -> Probe:
+def read(raw: bytes | str, now_unix_s: float = 0.0, payload_sha256: str = "") -> Probe:
     data = raw if isinstance(raw, bytes) else raw.encode()
-    return read_probe(data, split_sections(NONCE, data), payload_sha256, midway_unix_s)
+    return read_probe(data, split_sections(NONCE, data), payload_sha256, (now_unix_s, now_unix_s))
 
 
 def sections(**bodies: str) -> str:
@@ -31,7 +31,7 @@ def sections(**bodies: str) -> str:
 
 
 def test_a_lab_host_with_docker() -> None:
-    probe = read((RECORDED / "lab-host.txt").read_bytes(), midway_unix_s=1796093790.0)
+    probe = read((RECORDED / "lab-host.txt").read_bytes(), now_unix_s=1796093790.0)
 
     facts = probe.facts
     assert (probe.uid, probe.gid, facts.user) == (1001, 1001, "bench")
@@ -208,17 +208,28 @@ def test_a_hostile_host_gives_unknowns() -> None:
     assert probe.facts.cpu.threads is None
 
 
-@pytest.mark.parametrize(("round_trip_s", "known"), [(1.0, True), (65.0, False), (-30.0, False)])
-def test_a_clock_is_compared_only_within_a_short_round_trip(
-    round_trip_s: float, known: bool, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("ahead_s", "round_trip_s", "expected"),
+    [
+        (0, 1.0, 0.0),
+        (40, 65.0, 0.0),
+        (86400, 65.0, 86335.0),
+        (75, 1.0, 74.0),
+        (-1, 1.0, 0.0),
+        (-86400, 65.0, -86399.0),
+        (0, -30.0, None),
+    ],
+)
+def test_a_clock_is_wrong_by_what_the_round_trip_does_not_explain(
+    ahead_s: int, round_trip_s: float, expected: float | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ours = iter((1796093790.0, 1796093790.0 + round_trip_s))
     monkeypatch.setattr("fleet.host.probe.time.time", lambda: next(ours))
-    host = HostileHost(b"\n@@{nonce} time\n1796093790\n\n@@{nonce} end\n")
+    host = HostileHost(f"\n@@{{nonce}} time\n{1796093790 + ahead_s}\n\n@@{{nonce}} end\n".encode())
 
     offset = probe_host(Shell("gpu01", host), Settings()).facts.clock_offset_s
 
-    assert offset == (-0.5 if known else None)
+    assert offset == expected
 
 
 def test_the_interpreter() -> None:

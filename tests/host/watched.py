@@ -7,6 +7,7 @@ import hashlib
 import os
 import signal
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -66,7 +67,7 @@ class Watched:
     def directory(self) -> Path:
         return self.workdir / "jobs" / self.plan.job_id
 
-    def run(self, on_progress: Callable[[], None] | None = None) -> HostOutcome:
+    def run(self, on_progress: Callable[[], object] | None = None) -> HostOutcome:
         """The outcome. `on_progress` is called once, when the payload has begun."""
         sha256 = hashlib.sha256(self.payload).hexdigest()
         task = Task(self.plan, RUN_ID, Rules(), self.payload, sha256, "me@there (fleet run)")
@@ -83,13 +84,21 @@ class Watched:
         assert sum(isinstance(event, HostFinished) for event in self.events) == 1
         return finished.outcome
 
-    def kill_processes(self, command: str = "") -> None:
-        """Kill what runs of this job and has these words in its command line."""
+    def end_processes(self) -> None:
+        """Kill what runs of this job until nothing does: what saw another one die may have begun to write that down."""
+        while self.kill_processes():
+            time.sleep(0.01)
+
+    def kill_processes(self, command: str = "") -> int:
+        """Kill what runs of this job and has these words in its command line, and say how many that were."""
+        killed = 0
         for process in Path("/proc").glob("[0-9]*"):
             with contextlib.suppress(OSError):
                 is_ours = (process / "cwd").readlink().is_relative_to(self.workdir)
                 if is_ours and command.encode() in (process / "cmdline").read_bytes().replace(b"\0", b" "):
                     os.kill(int(process.name), signal.SIGKILL)
+                    killed += 1
+        return killed
 
     def _keep(self, alias: str, files: Mapping[str, bytes]) -> None:
         assert alias == "here"

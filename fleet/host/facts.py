@@ -55,7 +55,7 @@ def read_facts(findings: Findings, round_trip_unix_s: tuple[float, float] | None
         cpu=_read_cpu(lscpu, findings.text("cpuinfo"), findings.text("governor")),
         memory_bytes=_kilobytes(_match(r"MemTotal:\s+(\d+)", findings.text("memory"))),
         numa_nodes=read_count(findings.text("numa")),
-        gpus=read_gpus(gpu_table),
+        gpus=read_gpus(gpu_table, findings.text("remapped") if findings.words("remapped")[:1] == ("0",) else ""),
         driver=next((row["driver_version"] for row in _read_table(gpu_table) if row.get("driver_version")), None),
         runtime_version=_read_runtime_version(engine, findings.lines("python")),
         rootless="name=rootless" in engine,
@@ -90,11 +90,15 @@ def read_digest(text: str) -> str | None:
     return named[0] if named else image_id or None
 
 
-def read_gpus(table: str) -> tuple[Gpu, ...]:
+def read_gpus(table: str, remapped: str = "") -> tuple[Gpu, ...]:
     """Rows of `nvidia-smi --query-gpu=… --format=csv,nounits`, by the names in its first line. MiB become bytes.
 
     Values that are no values (`[N/A]`, `[Not Supported]`, `[GPU requires reset]`, …) are None.
+
+    Args:
+        remapped: what `nvidia-smi --query-remapped-rows=… --format=csv` printed.
     """
+    rows = {row["gpu_uuid"]: row for row in _read_table(remapped) if "gpu_uuid" in row}
     return tuple(
         Gpu(
             index=read_count(row.get("index")),
@@ -111,6 +115,10 @@ def read_gpus(table: str) -> tuple[Gpu, ...]:
             ecc=row.get("ecc.mode.current"),
             mig=row.get("mig.mode.current"),
             persistence=row.get("persistence_mode"),
+            pcie_gen_max=read_count(row.get("pcie.link.gen.max")),
+            pcie_width_max=read_count(row.get("pcie.link.width.max")),
+            rows_pending=_read_switch(rows.get(row.get("uuid", ""), {}).get("remapped_rows.pending")),
+            rows_failed=_read_switch(rows.get(row.get("uuid", ""), {}).get("remapped_rows.failure")),
         )
         for row in _read_table(table)
     )
@@ -131,7 +139,7 @@ def _read_table(table: str) -> list[dict[str, str]]:
     ]
 
 
-_IDENTITY = {"index", "uuid", "name"}
+_IDENTITY = {"index", "uuid", "name", "gpu_uuid"}
 _NO_VALUE = re.compile(r"$|\[.*\]$|N/A$|ERR!$", re.IGNORECASE)
 
 
@@ -139,6 +147,7 @@ def _read_cpu(lscpu: str, cpuinfo: str, governor: str) -> Cpu:
     """lscpu first, /proc/cpuinfo where it is missing. util-linux 2.37 indents, others do not."""
     sockets = read_count(_match(r"^ *Socket\(s\):\s*(\d+)", lscpu))
     per_socket = read_count(_match(r"^ *Core\(s\) per socket:\s*(\d+)", lscpu))
+    flags = _match(r"^flags\s*:\s*(.+)", cpuinfo)
     return Cpu(
         model=_match(r"^ *Model name:\s*(.+)", lscpu) or _match(r"^model name\s*:\s*(.+)", cpuinfo),
         sockets=sockets,
@@ -146,7 +155,11 @@ def _read_cpu(lscpu: str, cpuinfo: str, governor: str) -> Cpu:
         threads=read_count(_match(r"^fleet processors:\s*(\d+)", cpuinfo)),
         governor=governor or None,
         microcode=_match(r"^microcode\s*:\s*(\S+)", cpuinfo),
+        vector_extensions=tuple(name for name in _VECTORS if name in flags.split()) if flags else None,
     )
+
+
+_VECTORS = ("avx", "avx2", "fma", "avx512f")
 
 
 def _read_runtime_version(engine: str, python: list[str]) -> str | None:
@@ -158,6 +171,11 @@ def _read_runtime_version(engine: str, python: list[str]) -> str | None:
 def _match(pattern: str, text: str) -> str | None:
     found = re.search(pattern, text, re.MULTILINE)
     return found.group(1).strip() or None if found else None
+
+
+def _read_switch(text: str | None) -> bool | None:
+    """Drivers say `Yes` and `No`, or 1 and 0."""
+    return {"yes": True, "1": True, "no": False, "0": False}.get((text or "").lower())
 
 
 def _number(text: str | None) -> float | None:

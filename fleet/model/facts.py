@@ -21,6 +21,8 @@ class Cpu(Record):
     """Logical processors of the machine."""
     governor: str | None = None
     microcode: str | None = None
+    vector_extensions: tuple[str, ...] | None = None
+    """Of x86: which of `avx`, `avx2`, `fma` and `avx512f` it has."""
 
 
 class Gpu(Record):
@@ -40,6 +42,13 @@ class Gpu(Record):
     ecc: str | None = None
     mig: str | None = None
     persistence: str | None = None
+    pcie_gen_max: int | None = None
+    """What card and slot are both made for; so is the next."""
+    pcie_width_max: int | None = None
+    rows_pending: bool | None = None
+    """Rows of its memory are to be replaced by spare ones at the next reset. None: not known, or not such a card."""
+    rows_failed: bool | None = None
+    """Such a replacement failed."""
 
 
 class HostFacts(Record):

@@ -3,13 +3,18 @@ these generations are publicly reported to print; the values are made up where n
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
 from fleet.host.facts import read_gpus
+from fleet.host.framing import Shell
+from fleet.host.probe import probe_host
 from fleet.model.facts import Gpu
+from fleet.model.inventory import Settings
 from fleet.store.rundir import Store
+from fleet.transport.local import LocalTransport
 from tests.conftest import LabHosts, RunFleet
 from tests.lab.inventory import write_inventory
 
@@ -36,6 +41,8 @@ H100 = Gpu(
     ecc="Enabled",
     mig="Disabled",
     persistence="Enabled",
+    pcie_gen_max=5,
+    pcie_width_max=16,
 )
 
 
@@ -44,6 +51,15 @@ def test_a_new_driver() -> None:
 
     assert first == H100
     assert (second.index, second.power_limit_w, second.mig) == (1, 700.0, "Enabled")
+
+
+def test_rows_of_memory_that_are_replaced_are_told_of_their_gpu() -> None:
+    remapped = (TABLES / "remapped-rows-h100.csv").read_text()
+    gpus = read_gpus((TABLES / "driver-595-h100.csv").read_text().strip(), remapped)
+
+    assert [(gpu.rows_pending, gpu.rows_failed) for gpu in gpus] == [(True, False), (False, True)]
+    geforce = read_gpus((TABLES / "driver-535-geforce.csv").read_text().strip(), "gpu_uuid, x\n[N/A], 1\n")
+    assert (geforce[0].rows_pending, geforce[0].rows_failed, geforce[0].pcie_gen_max) == (None, None, None)
 
 
 def test_a_geforce_has_neither_ecc_nor_mig() -> None:
@@ -104,6 +120,34 @@ case "$*" in
   *) exit 1 ;;
 esac
 """
+
+NEW_DRIVER = """#!/bin/sh
+case "$1" in
+  --query-gpu=index,uuid,name*,pcie.link.gen.max,pcie.link.width.max) cat '{tables}/driver-595-h100.csv' ;;
+  --query-remapped-rows=gpu_uuid,remapped_rows.pending,remapped_rows.failure) {remapped} ;;
+  *) exit 2 ;;
+esac
+"""
+
+
+@pytest.mark.parametrize(
+    ("remapped", "pending"),
+    [("cat '{tables}/remapped-rows-h100.csv'", [True, False]), ("echo 'Unknown option'; exit 2", [None, None])],
+)
+def test_the_probe_asks_for_rows_that_are_replaced(
+    remapped: str, pending: list[bool | None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = tmp_path / "nvidia-smi"
+    program.write_text(NEW_DRIVER.format(tables=TABLES, remapped=remapped.format(tables=TABLES)))
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    settings = Settings(runtime="native", python="/bin/sh", workdir=str(tmp_path))
+
+    facts = probe_host(Shell("here", LocalTransport("here")), settings, change=False).facts
+
+    assert [gpu.rows_pending for gpu in facts.gpus] == pending
+    assert [gpu.model_copy(update={"rows_pending": None, "rows_failed": None}) for gpu in facts.gpus][:1] == [H100]
+
 
 SUITE = """
 name: tiny

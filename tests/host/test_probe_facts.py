@@ -44,7 +44,14 @@ def test_a_lab_host_with_docker() -> None:
     )
     assert facts.product is None
     assert facts.virtualisation == "KVM"
-    assert facts.cpu == Cpu(model="AMD EPYC", sockets=1, cores=2, threads=2, governor=None, microcode="0x1000065")
+    assert facts.cpu == Cpu(
+        model="AMD EPYC",
+        sockets=1,
+        cores=2,
+        threads=2,
+        microcode="0x1000065",
+        vector_extensions=("avx", "avx2", "fma", "avx512f"),
+    )
     assert facts.memory_bytes == 24684092 * 1024
     assert facts.numa_nodes == 1
     assert (facts.gpus, facts.driver) == ((), None)
@@ -113,7 +120,8 @@ fleet processors: 4
 """
 
 X86_CPUINFO = (
-    "processor\t: 0\nmodel name\t: AMD EPYC 7742 64-Core Processor\nmicrocode\t: 0x830107c\nfleet processors: 8\n"
+    "processor\t: 0\nmodel name\t: AMD EPYC 7742 64-Core Processor\nmicrocode\t: 0x830107c\n"
+    "flags\t\t: fpu sse2 avx xavx2 f16c\nfleet processors: 8\n"
 )
 
 
@@ -127,7 +135,16 @@ X86_CPUINFO = (
         ),
         (ARM_LSCPU, ARM_CPUINFO, Cpu(model="Neoverse-N1", threads=4)),
         ("", ARM_CPUINFO, Cpu(threads=4)),
-        ("", X86_CPUINFO, Cpu(model="AMD EPYC 7742 64-Core Processor", threads=8, microcode="0x830107c")),
+        (
+            "",
+            X86_CPUINFO,
+            Cpu(
+                model="AMD EPYC 7742 64-Core Processor",
+                threads=8,
+                microcode="0x830107c",
+                vector_extensions=("avx",),
+            ),
+        ),
         ("", "", Cpu()),
     ],
 )

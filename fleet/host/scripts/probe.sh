@@ -32,13 +32,18 @@ if command -v nvidia-smi >/dev/null 2>&1; then
   old=index,uuid,name,pci.bus_id,vbios_version,memory.total,power.limit,power.default_limit,power.max_limit
   old=$old,clocks.max.sm,clocks.max.mem,ecc.mode.current,persistence_mode,driver_version
   # One field that this driver does not know fails the whole query: ask again without the newer ones.
-  found=$(bounded 20 nvidia-smi --query-gpu="$old,mig.mode.current" --format=csv,nounits 2>&1)
+  new=mig.mode.current,pcie.link.gen.max,pcie.link.width.max
+  found=$(bounded 20 nvidia-smi --query-gpu="$old,$new" --format=csv,nounits 2>&1)
   status=$?
   case $status in
     0 | 124 | 137) ;;
     *) found=$(bounded 20 nvidia-smi --query-gpu="$old" --format=csv,nounits 2>&1); status=$? ;;
   esac
   section gpus $status; printf '%s\n' "$found" | head -c 65536
+  if [ $status -eq 0 ]; then
+    found=$(bounded 10 nvidia-smi --query-remapped-rows=gpu_uuid,remapped_rows.pending,remapped_rows.failure --format=csv 2>&1)
+    section remapped $?; printf '%s\n' "$found" | head -c 65536
+  fi
 elif ! [ -e /proc/driver/nvidia ]; then section gpus none
 fi
 

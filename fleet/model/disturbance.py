@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterator
 
 from fleet.model.result import CellResult, HostOutcome
 from fleet.model.telemetry import CPU_BUSY, GPU_BUSY, GpuApp, GpuTelemetry
@@ -18,7 +18,7 @@ def find_disturbance(cell: CellResult, outcome: HostOutcome) -> str:
         return ""
     said = []
     for gpu in cell.telemetry.gpus:
-        names = sorted({_name(app) for app in _list_others(gpu, outcome) if _counts(app, gpu, outcome)})
+        names = sorted({name_app(app) for app in list_others(gpu, outcome)})
         if names:
             said.append(f"{', '.join(names)} on its GPU")
             break
@@ -28,17 +28,21 @@ def find_disturbance(cell: CellResult, outcome: HostOutcome) -> str:
     return " and ".join(said)
 
 
-def _list_others(gpu: GpuTelemetry, outcome: HostOutcome) -> Iterable[GpuApp]:
+def list_others(gpu: GpuTelemetry, outcome: HostOutcome) -> Iterator[GpuApp]:
+    """Whoever was seen on the GPU and holds more of it than a context that is kept open does, each as often as seen."""
     at_the_end = (outcome.others_after or {}).get(gpu.uuid, ())
-    return (*(gpu.others_before or ()), *(gpu.others_after or ()), *at_the_end)
+    for app in (*(gpu.others_before or ()), *(gpu.others_after or ()), *at_the_end):
+        if _counts(app, gpu, outcome):
+            yield app
+
+
+def name_app(app: GpuApp) -> str:
+    """Its program, without the directory."""
+    return (app.name or "").rpartition("/")[2] or "a process"
 
 
 def _counts(app: GpuApp, gpu: GpuTelemetry, outcome: HostOutcome) -> bool:
-    """Whether it holds more than a context that is kept open does; what holds nobody knows how much counts."""
+    """What holds nobody knows how much counts."""
     known = outcome.facts.gpus if outcome.facts else ()
     whole = next((row.memory_bytes for row in known if row.uuid == gpu.uuid), None)
     return app.memory_bytes is None or whole is None or app.memory_bytes > GPU_BUSY * whole
-
-
-def _name(app: GpuApp) -> str:
-    return (app.name or "").rpartition("/")[2] or "a process"

@@ -26,6 +26,7 @@ def render_json(view: View) -> str:
         "notes": list(view.notes),
         "to_come": view.to_come,
         "changes": list(view.changes),
+        "settings": [asdict(line) for line in view.settings],
     }
     return json.dumps(document, indent=2, sort_keys=True, allow_nan=False) + "\n"
 

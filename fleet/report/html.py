@@ -17,6 +17,7 @@ from fleet.report.failure_groups import FailureGroup, group_failures
 from fleet.report.html_charts import Chart
 from fleet.report.html_hosts import build_host_sections, build_host_table, link_hosts
 from fleet.report.html_sections import Section, build_sections
+from fleet.report.setting_lines import SIGNS, name_place
 from fleet.report.view_model import View
 from fleet.report.wording import fold_names, format_duration, format_time, say_end, say_rules
 
@@ -65,6 +66,8 @@ def render_html(view: View, details: Details, *, run_href: str = "", plotly_href
         data=_encode_charts(charts),
         sections=sections,
         failures=_fold_failures(view),
+        settings=[(line, name_place(line)) for line in view.settings],
+        signs=SIGNS,
         host_table=build_host_table(view.hosts, links),
         hosts=build_host_sections(view.hosts, details.hosts, view.failures, run_href),
         omissions=_say_omissions(details, sections),

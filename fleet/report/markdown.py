@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
-from fleet.report.view_model import Entry, FailureLine, Matrix, Row, View
+from fleet.report.setting_lines import SIGNS, name_place
+from fleet.report.view_model import Entry, FailureLine, Matrix, Row, SettingLine, View
 from fleet.report.wording import fold_names, format_rate, format_spread, format_time, say_end
 
 MOST_BYTES = 900_000
@@ -15,7 +16,7 @@ _MARK = re.compile(r"([\\`*_{}\[\]<>()#+!|~&])")
 
 
 def render_markdown(view: View) -> str:
-    """The report as GitHub's Markdown: verdict, matrices, failures, notes. What comes from hosts is escaped.
+    """The report as GitHub's Markdown: verdict, failures, settings, matrices, notes. What comes from hosts is escaped.
 
     A matrix that would make it too long for where it is shown is cut off, with the number of rows that are missing.
     """
@@ -26,6 +27,7 @@ def render_markdown(view: View) -> str:
         f"## {sign} {verdict.word}: {verdict.coverage}{_escape(remarks)}",
         f"run `{run.run_id}` · suite {_escape(run.suite)} · {_escape(run.inventory)} · {format_time(run.created)}",
         *_render_failures(view.failures),
+        *_render_settings(view.settings),
         *([f"▸ {_escape(view.to_come)}"] if view.to_come else []),
     ]
     notes = [f"- {_escape(note)}" for note in view.notes]
@@ -50,6 +52,15 @@ def _render_failures(failures: Sequence[FailureLine]) -> list[str]:
         who = _escape(", ".join(fold_names(dict.fromkeys(aliases))))
         lines.append(f"- **{who}** {_escape(end)}: {_escape(message)}{_escape(f' → {hint}' if hint else '')}")
     return [f"### Failures ({len(failures)})", "\n".join(lines)]
+
+
+def _render_settings(settings: Sequence[SettingLine]) -> list[str]:
+    lines = [
+        f"- {SIGNS[line.severity]} **{_escape(name_place(line))}** {_escape(line.evidence)}"
+        f"{_escape(f' → {line.remedy}' if line.remedy else '')}"
+        for line in settings
+    ]
+    return ["### Settings to look at", "\n".join(lines)] if lines else []
 
 
 def _render_matrix(matrix: Matrix, room: int) -> str:

@@ -10,12 +10,13 @@ from rich.text import Text
 
 from fleet.report.failure_groups import FailureGroup, group_failures
 from fleet.report.legend import explain_symbols
+from fleet.report.setting_lines import SIGNS, name_place
 from fleet.report.terminal_blocks import Ink, print_indented
 from fleet.report.terminal_hosts import print_hosts
 from fleet.report.terminal_matrix import print_matrix
 from fleet.report.terminal_names import shorten_hosts
 from fleet.report.terminal_wrap import wrap_words
-from fleet.report.view_model import VerdictLine, View
+from fleet.report.view_model import SettingLine, VerdictLine, View
 from fleet.report.wording import count_things, fold_names, format_duration, format_time, say_end, say_rules
 
 _INDENT = 4
@@ -25,6 +26,11 @@ _SIGNS = {"OK": ("✔", "bold green"), "RUNNING": ("▸", "bold yellow"), "INCOM
 _CELLS_NAMED = 3
 _CHANGES = 20
 """At most so many lines of what changed; the rest are counted, and in `fleet report --json`."""
+
+_SETTINGS = 20
+"""At most so many lines of settings; the rest are counted, and in `fleet report --json`."""
+
+_COLOURS = {"fault": "red", "warning": "yellow", "note": "dim"}
 
 _SENTENCES = 4
 """At most so many hosts' own sentences in one group of failures; the rest are counted, and in `fleet report --json`."""
@@ -50,6 +56,7 @@ def render_terminal(view: View, console: Console) -> None:
         print_indented(console, ink.text(f"all hosts: their names end in {domain}", "dim"), 0)
     console.print()
     _print_failures(view, console, ink)
+    _print_settings(view.settings, console, ink)
     _print_list("Notes", view.notes, console, ink)
     if view.to_come:
         for line in wrap_words(f"▸ {view.to_come}", console.width):
@@ -144,6 +151,22 @@ def _list_sentences(group: FailureGroup) -> list[str]:
 def _name_cells(cells: Sequence[str]) -> str:
     more = len(cells) - _CELLS_NAMED
     return ", ".join(cells[:_CELLS_NAMED]) + (f" and {count_things(more, 'more cell')}" if more > 0 else "")
+
+
+def _print_settings(settings: Sequence[SettingLine], console: Console, ink: Ink) -> None:
+    if not settings:
+        return
+    console.print(ink.text("Settings to look at", "bold"))
+    console.print()
+    for line in settings[:_SETTINGS]:
+        sign = ink.text(f"{SIGNS[line.severity]} ", _COLOURS[line.severity])
+        text = Text.assemble(sign, ink.text(name_place(line), "bold"), ink.text(f"  {line.evidence}"))
+        if line.remedy:
+            text.append_text(ink.text(f" → {line.remedy}", "bold"))
+        print_indented(console, text, 0)
+    if len(settings) > _SETTINGS:
+        print_indented(console, ink.text(f"and {len(settings) - _SETTINGS} more, in fleet report --json"), 0)
+    console.print()
 
 
 def _shorten(changes: Sequence[str]) -> Sequence[str]:

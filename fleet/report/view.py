@@ -15,6 +15,7 @@ from fleet.model.plan import HostPlan
 from fleet.model.result import CellStatus
 from fleet.report.matrix import build_matrices
 from fleet.report.notes import find_notes
+from fleet.report.setting_lines import build_settings
 from fleet.report.view_model import FailureLine, HostRow, Matrix, RunHead, VerdictLine, VerdictWord, View
 from fleet.report.wording import join_names, make_line, name_gpus, say_cell, say_sentence, say_status, shorten_cpu
 from fleet.store.reader import StoredRun
@@ -51,6 +52,7 @@ def build_view(run: StoredRun, changes: tuple[str, ...] = ()) -> View:
         legend=_build_legend(matrices),
         to_come=_say_to_come(run, [failure.alias for failure in verdict.failures if _is_open(run, failure)]),
         changes=changes,
+        settings=build_settings(run),
     )
 
 

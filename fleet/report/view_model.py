@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from fleet.analysis.misconfiguration import Severity
 from fleet.model.suite import Cell, Device, Rules
 
 VerdictWord = Literal["OK", "FAILED", "UNREACHABLE", "NOTHING MEASURED", "INTERRUPTED", "RUNNING", "INCOMPLETE"]
@@ -186,6 +187,22 @@ class FailureLine:
 
 
 @dataclass(frozen=True)
+class SettingLine:
+    """Something about how hosts are set that somebody should look at, on all hosts where it is the same."""
+
+    check: str
+    """`power_limit`, `governor`, …: what was looked at."""
+    severity: Severity
+    hosts: tuple[str, ...]
+    gpus: tuple[int, ...]
+    """Indexes of the GPUs; empty: it is of the host itself."""
+    evidence: str
+    """What was seen."""
+    remedy: str
+    """What to do; empty: nothing is known."""
+
+
+@dataclass(frozen=True)
 class View:
     """A report, before it is laid out. Every string in it is inert: no escapes, no control characters, capped."""
 
@@ -201,3 +218,5 @@ class View:
     """Of which hosts nothing is known yet, and the command that goes on from there; empty: of none."""
     changes: tuple[str, ...] = ()
     """What this run changed against those before it, a line each; empty for any run but the last."""
+    settings: tuple[SettingLine, ...] = ()
+    """How hosts are set, what is broken first."""

@@ -6,21 +6,27 @@ from typing import Annotated
 
 import typer
 
-from fleet.cli.completion import complete_run
+from fleet.cli.completion import complete_side
 from fleet.cli.options import REPORTS, Json, Reports
 
 
 def compare(
     left: Annotated[
-        str, typer.Argument(metavar="LEFT", help="A run, or: last.", show_default=False, autocompletion=complete_run)
+        str,
+        typer.Argument(
+            metavar="LEFT",
+            help="A run, or: last, baseline, reference:SET.",
+            show_default=False,
+            autocompletion=complete_side,
+        ),
     ],
     right: Annotated[
         str | None,
         typer.Argument(
             metavar="RIGHT",
-            help="A run, or: last, reference:SET.",
+            help="A run, or: last, baseline, reference:SET.",
             show_default="LEFT, with --hosts",
-            autocompletion=complete_run,
+            autocompletion=complete_side,
         ),
     ] = None,
     hosts: Annotated[

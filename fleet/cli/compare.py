@@ -12,10 +12,13 @@ from fleet.report.comparison_view import build_comparison, render_comparison_jso
 from fleet.report.reference_view import build_reference_view, render_reference_json
 from fleet.report.terminal_comparison import render_comparison
 from fleet.report.terminal_reference import render_reference
+from fleet.store.journal import list_pinned, read_journal
 from fleet.store.reader import StoredRun
 from fleet.store.rundir import Store
 
 LAST = "last"
+BASELINE = "baseline"
+"""The run that is pinned for all hosts and cells."""
 REFERENCE = "reference:"
 
 
@@ -23,21 +26,26 @@ def compare_runs(reports: Path, names: tuple[str, str | None], hosts: str | None
     """Print the comparison; NOTHING where nothing could be compared.
 
     Args:
-        names: a run each; without a second one two hosts of the first are compared.
+        names: a run each, or one of the words above; without a second one two hosts of the first are compared.
         hosts: `A,B`: host A of the first run with host B of the second.
 
     Raises:
         FleetError: there is no such run or host, or it is not said what to compare with what.
     """
-    if names[1] and names[1].startswith(REFERENCE):
-        if hosts is not None:
-            raise ConfigError("--hosts and published figures do not go together", hint="Leave --hosts out.")
-        return _compare_with_figures(Store(reports), names[0], names[1].removeprefix(REFERENCE), as_json=as_json)
+    store = Store(reports)
+    figures = [name for name in names if name and name.startswith(REFERENCE)]
+    runs = [name for name in names if name and not name.startswith(REFERENCE)]
+    if figures and hosts is not None:
+        raise ConfigError("--hosts and published figures do not go together", hint="Leave --hosts out.")
+    if len(figures) == len(runs) == 1:
+        return _compare_with_figures(store, runs[0], figures[0].removeprefix(REFERENCE), as_json=as_json)
+    if figures:
+        hint = f"Name one: fleet compare last {figures[0]}"
+        raise ConfigError("published figures are compared with a run", hint=hint)
     chosen = _read_hosts(hosts) if hosts is not None else None
     if names[1] is None and chosen is None:
         hint = "Name two runs, or two hosts of one: fleet compare last --hosts gpu01,gpu02"
         raise ConfigError("there is nothing to compare the run with", hint=hint)
-    store = Store(reports)
     left, right = (_load(store, name) for name in (names[0], names[1] or names[0]))
     for run, host in zip((left, right), chosen or (), strict=False):
         if all(planned.alias != host for planned in run.plan.hosts):
@@ -60,7 +68,17 @@ def _compare_with_figures(store: Store, name: str, reference: str, *, as_json: b
 
 
 def _load(store: Store, name: str) -> StoredRun:
+    if name == BASELINE:
+        return store.load(_find_pinned(store))
     return store.load(None if name == LAST else name)
+
+
+def _find_pinned(store: Store) -> str:
+    store.find_newest()  # that there are no runs says more than that none is pinned
+    pinned = list_pinned(read_journal(store.root)[0]).get(("", ""))
+    if pinned is None:
+        raise SelectionError("no run is pinned as the baseline", "Pin one with: fleet baseline set RUN")
+    return pinned.run_ids[-1]
 
 
 def _read_hosts(text: str) -> tuple[str, str]:

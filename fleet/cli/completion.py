@@ -43,6 +43,16 @@ def complete_run(ctx: typer.Context, incomplete: str) -> Iterator[tuple[str, str
             yield run.run_id, run.suite or run.state
 
 
+def complete_side(ctx: typer.Context, incomplete: str) -> Iterator[tuple[str, str]]:
+    """What `fleet compare` takes: its words, published figures, runs."""
+    from fleet.reference import list_references
+
+    words = [("last", "the last complete run"), ("baseline", "the run that is pinned")]
+    words += [(f"reference:{one.id}", "published figures") for one in list_references()]
+    yield from (word for word in words if word[0].startswith(incomplete))
+    yield from complete_run(ctx, incomplete)
+
+
 def complete_limit(ctx: typer.Context, incomplete: str) -> Iterator[str]:
     """Groups and hosts of the inventory that stands before it on the line, for the last part of the pattern."""
     from fleet.inventory.loader import load_inventory

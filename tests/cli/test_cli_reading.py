@@ -20,6 +20,7 @@ from tests.run_builder import Ending, make_cells, make_plan, store_run
 RunShell = Callable[[str], subprocess.CompletedProcess[str]]
 
 OLD, NEW = "20260101T023000Z-k3x9", "20260102T023000Z-a1b2"
+REFERENCE = "reference:rtx3090-ngc-20.10"
 
 
 @pytest.fixture
@@ -182,14 +183,27 @@ def test_runs_and_hosts_are_compared(stored: Path, run_fleet: RunFleet) -> None:
     assert runs.stderr == hosts.stderr == ""
 
 
+def test_words_stand_for_runs(stored: Path, run_fleet: RunFleet) -> None:
+    assert run_fleet("baseline", "set", OLD).returncode == 0
+    pinned = run_fleet("compare", "baseline", "last")
+    assert pinned.returncode == 0, pinned.stderr
+    assert pinned.stdout == run_fleet("compare", OLD, "last").stdout
+    assert run_fleet("compare", "last", "baseline").stdout == run_fleet("compare", NEW, OLD).stdout
+    figures = [run_fleet("compare", *sides) for sides in (("last", REFERENCE), (REFERENCE, "last"))]
+    assert figures[0].stdout == figures[1].stdout != ""
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "says"),
     [
+        (("baseline", "last"), 6, "no run is pinned as the baseline"),
+        ((REFERENCE,), 2, f"Name one: fleet compare last {REFERENCE}"),
+        ((REFERENCE, REFERENCE), 2, "published figures are compared with a run"),
         (("last",), 2, "nothing to compare the run with"),
         (("last", "--hosts", "cpu01"), 2, "--hosts names two hosts"),
         (("last", "--hosts", "cpu01,cpu09"), 6, f"run {NEW} has no host cpu09"),
         (("last", "reference:nothing"), 2, "There are: rtx3090-ngc-20.10"),
-        (("last", "reference:rtx3090-ngc-20.10", "--hosts", "a,b"), 2, "do not go together"),
+        (("last", REFERENCE, "--hosts", "a,b"), 2, "do not go together"),
         (("last", "nothing"), 2, "there is no run 'nothing'"),
     ],
     ids=lambda value: value if isinstance(value, str) else None,

@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from fleet.cli.options import REPORTS, Json, LastRun, Reports
+from fleet.cli.options import REPORTS, Assets, Html, Json, LastRun, PageAssets, Reports, ShowPage, read_page_options
 from fleet.errors import ConfigError
 
 report_app = typer.Typer(rich_markup_mode=None)
-
-
-class Assets(StrEnum):
-    """Where an HTML report has the library that draws its charts."""
-
-    STANDALONE = "standalone"
-    SHARED = "shared"
 
 
 @report_app.command()
@@ -36,9 +28,7 @@ def report(
             "--prometheus", metavar="FILE", help="Also write metrics for node_exporter's textfile.", readable=False
         ),
     ] = None,
-    html: Annotated[
-        bool, typer.Option("--html", help="Write the report as one HTML file, and print where it is.")
-    ] = False,
+    html: Html = False,
     output: Annotated[
         Path | None,
         typer.Option(
@@ -50,26 +40,22 @@ def report(
             readable=False,
         ),
     ] = None,
-    assets: Annotated[
-        Assets,
-        typer.Option(help="Keep what draws the charts in the file, or once for all of them beside the runs."),
-    ] = Assets.STANDALONE,
-    show: Annotated[bool, typer.Option("--open", help="Show the HTML file in the browser.")] = False,
+    assets: PageAssets = Assets.STANDALONE,
+    show: ShowPage = False,
     reports: Reports = REPORTS,
 ) -> None:
     """Show a run: the verdict, the matrix across machines, the hosts, and what to do about failures."""
-    if html + json + csv + markdown > 1 and not (html and json):
+    if html + json + csv + markdown > 1:
         raise ConfigError(
             "Of --json, --csv, --markdown and --html there can be one.", hint="Call it again for another."
         )
-    if html:
+    page = read_page_options(html, output, assets, show)
+    if page is not None:
         if junit or prometheus:
             raise ConfigError("--junit and --prometheus do not go with --html.", hint="Call it once more for those.")
-        from fleet.cli.page import PageOptions, write_page
+        from fleet.cli.page import write_report
 
-        raise typer.Exit(write_page(reports, run_id, PageOptions(output, assets is Assets.SHARED, show, json)))
-    if output is not None or assets is not Assets.STANDALONE or show:
-        raise ConfigError("--output, --assets and --open are about an HTML file.", hint="Add --html.")
+        raise typer.Exit(write_report(reports, run_id, page))
     from fleet.cli.outputs import Form, Outputs
     from fleet.cli.report import print_report
 

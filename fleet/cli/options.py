@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from fleet.cli.completion import complete_limit, complete_run
+from fleet.errors import ConfigError
 
 Inventory = Annotated[
     Path,
@@ -44,6 +47,46 @@ AskBecomePass = Annotated[
     bool, typer.Option("--ask-become-pass", "-K", help="Ask for the sudo password of hosts with fleet_become.")
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
+
+
+class Assets(StrEnum):
+    """Where an HTML file has the library that draws its charts."""
+
+    STANDALONE = "standalone"
+    SHARED = "shared"
+
+
+Html = Annotated[bool, typer.Option("--html", help="Write it as one HTML file, and print where that is.")]
+PageAssets = Annotated[
+    Assets,
+    typer.Option(help="Keep what draws the charts in the file, or once for all of them beside the runs."),
+]
+ShowPage = Annotated[bool, typer.Option("--open", help="Show the HTML file in the browser.")]
+
+
+@dataclass(frozen=True)
+class PageOptions:
+    output: Path | None
+    """None: where such a page usually is."""
+    shared: bool
+    """plotly.js lies once beside the runs, in place of a copy in the page."""
+    show: bool
+
+
+def read_page_options(html: bool, output: Path | None, assets: Assets, show: bool) -> PageOptions | None:
+    """What is asked for of an HTML file; None: there is to be none.
+
+    Raises:
+        ConfigError: the options do not go together.
+    """
+    if html:
+        if output is not None and output.is_dir():
+            raise ConfigError(f"{output} is a directory.", hint="Name a file in it with --output.")
+        return PageOptions(output, assets is Assets.SHARED, show)
+    if output is not None or assets is not Assets.STANDALONE or show:
+        raise ConfigError("--output, --assets and --open are about an HTML file.", hint="Add --html.")
+    return None
+
 
 Wave = Annotated[
     int, typer.Option("--wave", min=0, help="At most so many hosts measure at the same time; 0: all of them.")

@@ -41,18 +41,21 @@ class Chart:
     left_out: int = 0
     """Series that only the table has."""
     bars: int = 0
+    x: tuple[str, ...] = ()
+    """Of every series that has none of its own."""
 
 
-def _inert(text: str) -> str:
-    """plotly.js reads tags, links among them, in every label; entities it shows as what they stand for."""
+def make_label(text: str) -> str:
+    """Foreign text for a chart: plotly.js reads tags, links among them, in every label; entities it shows as what they
+    stand for."""
     return html.escape(text, quote=False)
 
 
-def _trace_line(place: int, label: str, x: Sequence[float], y: Sequence[float | None]) -> Json:
+def trace_line(place: int, label: str, x: Sequence[float], y: Sequence[float | None]) -> Json:
     return {
         "type": "scatter",
         "mode": "lines+markers",
-        "name": _inert(label),
+        "name": make_label(label),
         "x": list(x),
         "y": list(y),
         "marker": {"symbol": _SYMBOLS[place % len(_SYMBOLS)], "size": 8},
@@ -60,7 +63,7 @@ def _trace_line(place: int, label: str, x: Sequence[float], y: Sequence[float | 
     }
 
 
-def _axis(title: str, ticks: Sequence[int] = ()) -> Json:
+def make_axis(title: str, ticks: Sequence[int] = ()) -> Json:
     axis: Json = {"title": {"text": title}}
     if ticks:
         axis |= {"type": "log", "tickmode": "array", "tickvals": list(ticks), "ticktext": [str(tick) for tick in ticks]}
@@ -72,7 +75,7 @@ def draw_batches(curve: BatchCurve) -> Chart:
     lines = curve.lines[:MOST_SERIES]
     sizes = sorted({point.batch_size for line in curve.lines for point in line.points})
     data = [
-        _trace_line(place, line.label, [p.batch_size for p in line.points], [p.images_per_s for p in line.points])
+        trace_line(place, line.label, [p.batch_size for p in line.points], [p.images_per_s for p in line.points])
         for place, line in enumerate(lines)
     ]
     ends = [(line.memory_ends, line.label) for line in lines if line.memory_ends is not None]
@@ -84,7 +87,7 @@ def draw_batches(curve: BatchCurve) -> Chart:
                 "name": "out of memory",
                 "x": [size for size, _ in ends],
                 "y": [0] * len(ends),
-                "text": [_inert(label) for _, label in ends],
+                "text": [make_label(label) for _, label in ends],
                 "hovertemplate": "%{text}<br>out of memory at %{x}<extra></extra>",
                 "cliponaxis": False,
                 "marker": {"symbol": "x-thin-open", "size": 11},
@@ -92,8 +95,8 @@ def draw_batches(curve: BatchCurve) -> Chart:
             }
         )
     layout: Json = {
-        "xaxis": _axis("batch size per device", sizes),
-        "yaxis": {**_axis("images per second"), "rangemode": "tozero"},
+        "xaxis": make_axis("batch size per device", sizes),
+        "yaxis": {**make_axis("images per second"), "rangemode": "tozero"},
     }
     return Chart(curve.workload, tuple(data), layout, len(curve.lines) - len(lines))
 
@@ -103,7 +106,7 @@ def draw_scaling(curve: ScalingCurve) -> Chart:
     lines = curve.lines[:MOST_SERIES]
     counts = sorted({point.devices for line in curve.lines for point in line.points})
     data = [
-        _trace_line(
+        trace_line(
             place,
             line.label,
             [point.devices for point in line.points],
@@ -113,8 +116,8 @@ def draw_scaling(curve: ScalingCurve) -> Chart:
     ]
     ceiling = max([100.0, *(p.efficiency * 100 for line in lines for p in line.points if p.efficiency is not None)])
     layout: Json = {
-        "xaxis": _axis("GPUs", counts),
-        "yaxis": {**_axis("efficiency, %"), "range": [0, ceiling * 1.08]},
+        "xaxis": make_axis("GPUs", counts),
+        "yaxis": {**make_axis("efficiency, %"), "range": [0, ceiling * 1.08]},
     }
     return Chart(curve.workload, tuple(data), layout, len(curve.lines) - len(lines))
 
@@ -129,7 +132,7 @@ def _build_bar_chart(
     data: tuple[Json, ...] = tuple(
         {
             "type": "bar",
-            "name": _inert(label),
+            "name": make_label(label),
             "x": [_wrap(family) for family in families],
             "y": [_find_highest([values[place] for values in found]) for found in families.values()],
             "marker": {"pattern": {"shape": _PATTERNS[place % len(_PATTERNS)], "size": 6, "fillmode": "overlay"}},
@@ -150,7 +153,7 @@ def _find_highest(values: Sequence[float | None]) -> float | None:
 def draw_precision(gain: PrecisionGain) -> Chart:
     """The highest gain of each model and phase over batch sizes and numbers of devices."""
     rows = [(row.family, [ratio.value for ratio in row.ratios]) for row in gain.rows]
-    layout: Json = {"yaxis": {**_axis("times as fast as fp32"), "rangemode": "tozero"}}
+    layout: Json = {"yaxis": {**make_axis("times as fast as fp32"), "rangemode": "tozero"}}
     title = f"{gain.device.upper()}: the highest gain over fp32"
     return _build_bar_chart(title, gain.labels, rows, layout)
 
@@ -160,14 +163,14 @@ def draw_energy(energy: Energy) -> Chart:
     rows = [
         (row.family, [reading.images_per_j if reading else None for reading in row.readings]) for row in energy.rows
     ]
-    layout: Json = {"yaxis": {**_axis("images per joule"), "rangemode": "tozero"}}
+    layout: Json = {"yaxis": {**make_axis("images per joule"), "rangemode": "tozero"}}
     title = f"{energy.device.upper()}: the most images per joule"
     return _build_bar_chart(title, energy.labels, rows, layout)
 
 
 def _wrap(workload: str) -> str:
     """A workload below a bar, a word a line."""
-    return "<br>".join(_inert(word) for word in workload.replace(",", "").split())
+    return "<br>".join(make_label(word) for word in workload.replace(",", "").split())
 
 
 def draw_steps(trace: StepTrace) -> Chart:
@@ -213,9 +216,9 @@ def draw_steps(trace: StepTrace) -> Chart:
     median = trace.median_us / 1000
     shapes.append({"type": "line", "xref": "x", "x0": 1, "x1": trace.steps, "y0": median, "y1": median})
     layout: Json = {
-        "xaxis": {**_axis("step"), "domain": [0, 0.74]},
+        "xaxis": {**make_axis("step"), "domain": [0, 0.74]},
         "xaxis2": {"domain": [0.78, 1], "title": {"text": "steps"}},
-        "yaxis": _axis("ms"),
+        "yaxis": make_axis("ms"),
         "shapes": shapes,
         "showlegend": False,
         "height": 230,

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from fleet.report.columns import GROUP_ABOVE
 from fleet.report.details_model import Details
 from fleet.report.html_charts import MOST_SERIES, Chart, draw_batches, draw_energy, draw_precision, draw_scaling
 from fleet.report.html_charts import draw_steps as draw_step_trace
 from fleet.report.html_matrix import build_matrix_tables, list_shared
+from fleet.report.html_page import Block, Section
 from fleet.report.html_table import Table
 from fleet.report.html_views import (
     build_batch_table,
@@ -24,26 +24,6 @@ from fleet.report.legend import explain_symbols
 from fleet.report.view_model import View
 
 _MOST_BARS = 50
-
-
-@dataclass(frozen=True)
-class Block:
-    """A chart, a table, or both: then the table folds up below what it says."""
-
-    table: Table | None = None
-    chart: Chart | None = None
-    note: str = ""
-
-
-@dataclass(frozen=True)
-class Section:
-    name: str
-    """A word of ours; the section's fragment."""
-    title: str
-    lead: str
-    blocks: tuple[Block, ...]
-    wide: bool = True
-    """Whether each block takes the whole width."""
 
 
 Build = Callable[[View, Details, Mapping[str, str]], Section | None]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from fleet.report.html import PLOTLY
+from fleet.report.html_page import PLOTLY
 from fleet.store.reader import StoredRun
 from tests.conftest import RunFleet
 from tests.report.rich_run import store_rich_run
@@ -65,7 +65,7 @@ def test_it_is_opened_when_asked(stored: StoredRun, workspace: Path, run_fleet: 
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        (["--html", "--json"], "--json and --html do not go together"),
+        (["--html", "--json"], "Of --json, --csv, --markdown and --html there can be one"),
         (["--open"], "are about an HTML file.*Add --html"),
         (["--output", "x.html"], "are about an HTML file"),
         (["--html", "-o", "nowhere/x.html"], "nowhere/x.html: no such file or directory.*another file with --output"),

@@ -16,7 +16,8 @@ import pytest
 from fleet.model.facts import Cpu, Gpu, HostFacts
 from fleet.model.result import CellStatus, HostStatus, Stage
 from fleet.report.details import build_details
-from fleet.report.html import PLOTLY, read_plotly, render_html
+from fleet.report.html import render_html
+from fleet.report.html_page import PLOTLY, read_plotly
 from fleet.report.view import build_view
 from fleet.store.reader import StoredRun
 from tests.report.rich_run import store_rich_run

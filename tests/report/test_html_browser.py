@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from fleet.report.details import build_details
-from fleet.report.html import PLOTLY, read_plotly, render_html
+from fleet.report.html import render_html
+from fleet.report.html_page import PLOTLY, read_plotly
 from fleet.report.view import build_view
 from fleet.store.reader import StoredRun
 from tests.browser import Browser

@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from fleet.cli.app_history import baseline_app, incidents, outliers, trend
+from fleet.cli.app_history import baseline_app, history_app
 from fleet.cli.app_reading import compare, models
 from fleet.cli.app_report import report_app
 from fleet.cli.app_runs import runs_app
@@ -206,9 +206,7 @@ def cancel(
 
 
 app.registered_commands += report_app.registered_commands
-app.command()(outliers)
-app.command()(trend)
-app.command()(incidents)
+app.registered_commands += history_app.registered_commands
 app.command()(compare)
 app.command()(models)
 

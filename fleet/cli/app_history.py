@@ -2,18 +2,33 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from fleet.cli.completion import complete_models, complete_suite
-from fleet.cli.options import REPORTS, Json, LastRun, OneRun, Reports
+from fleet.cli.options import (
+    REPORTS,
+    Assets,
+    Html,
+    Json,
+    LastRun,
+    OneRun,
+    PageAssets,
+    Reports,
+    ShowPage,
+    read_page_options,
+)
+from fleet.errors import ConfigError
 
+history_app = typer.Typer(rich_markup_mode=None)
 baseline_app = typer.Typer(
     name="baseline", help="What runs are compared with.", no_args_is_help=True, rich_markup_mode=None
 )
 
 
+@history_app.command()
 def outliers(run_id: LastRun = None, json: Json = False, reports: Reports = REPORTS) -> None:
     """Find the odd ones among identical hosts: who is slow, in which cells, by how much, and what of them differs."""
     from fleet.cli.outliers import print_outliers
@@ -21,6 +36,7 @@ def outliers(run_id: LastRun = None, json: Json = False, reports: Reports = REPO
     raise typer.Exit(print_outliers(reports, run_id, as_json=json))
 
 
+@history_app.command()
 def trend(
     host: Annotated[
         str | None, typer.Option("--host", metavar="H", help="This host alone.", show_default=False)
@@ -38,14 +54,33 @@ def trend(
         ),
     ] = None,
     json: Json = False,
+    html: Html = False,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="FILE",
+            help="Where --html writes to.",
+            show_default="trend.html beside the runs",
+            readable=False,
+        ),
+    ] = None,
+    assets: PageAssets = Assets.STANDALONE,
+    show: ShowPage = False,
     reports: Reports = REPORTS,
 ) -> None:
     """Show how each cell has gone on each host, run by run: its level, the last change, what changed there."""
-    from fleet.cli.trend import print_trend
+    from fleet.cli.trend import Asked, print_trend, write_trend
 
-    raise typer.Exit(print_trend(reports, suite, host, model, as_json=json))
+    if html and json:
+        raise ConfigError("Of --json and --html there can be one.", hint="Call it again for another.")
+    page = read_page_options(html, output, assets, show)
+    asked = Asked(suite, host, model)
+    raise typer.Exit(write_trend(reports, asked, page) if page else print_trend(reports, asked, as_json=json))
 
 
+@history_app.command()
 def incidents(
     everything: Annotated[bool, typer.Option("--all", help="Those that have ended, too.")] = False,
     json: Json = False,

@@ -87,7 +87,11 @@ def _read(row: Row, places: Sequence[int], group: int | None) -> Reading:
 
 def find_shared(rows: Sequence[Row]) -> frozenset[str]:
     """Names of the parameters, the model's aside, in which all cells of a matrix agree."""
-    cells = [row.cell for row in rows]
+    return find_common([row.cell for row in rows])
+
+
+def find_common(cells: Sequence[Cell]) -> frozenset[str]:
+    """As `find_shared`, of these cells."""
     return frozenset(
         name for name in Cell.model_fields if name != "model" and len({getattr(cell, name) for cell in cells}) == 1
     )

@@ -7,20 +7,11 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.text import Text
 
+from fleet.report.sparkline import BLOCKS, NIGHTS, PLAIN, draw_curve
 from fleet.report.terminal_blocks import Column, Ink, print_blocks, print_indented
 from fleet.report.terminal_matrix import split_parameters
-from fleet.report.trend_view import Mark, TrendLine, TrendView
+from fleet.report.trend_view import Mark, TrendLine, TrendView, format_change, say_terms
 from fleet.report.wording import count_things, format_rate, join_names
-
-NIGHTS = 30
-"""So many of the last runs are drawn; all of them are in the JSON."""
-
-_BLOCKS = "▁▂▃▄▅▆▇█"
-_PLAIN = "_.-~=+*#"
-"""For an output without Unicode."""
-
-_HEIGHT = 0.1
-"""A curve's height is at least this part of its largest value, so that noise looks like noise."""
 
 _SIGNS = {"faster": ("▲ ", "green"), "slower": ("▼ ", "red")}
 _MARKS = 20
@@ -37,45 +28,22 @@ def render_trend(view: TrendView, console: Console) -> None:
     marks = {(mark.run_id, mark.host) for mark in view.marks}
     keys, shared = split_parameters([line.cell for line in lines], ink)
     keys.append(Column(ink.text("host"), tuple(ink.text(line.host, "bold") for line in lines)))
-    curves = tuple(ink.text(_draw(line, view.run_ids, marks, ink.ascii_only)) for line in lines)
+    signs = PLAIN if ink.ascii_only else BLOCKS
+    curves = tuple(ink.text(draw_curve(line, view.run_ids, marks, signs)) for line in lines)
+    finds = tuple(ink.text(format_change(line.detectable)) for line in lines)
     columns = [
         Column(ink.text("runs"), curves, widest=2 * NIGHTS),
         Column(ink.text("latest"), tuple(ink.text(format_rate(line.latest)) for line in lines), "right", numeric=True),
         Column(ink.text("change"), tuple(_write_change(line, view, ink) for line in lines), "right"),
-        Column(ink.text("finds"), tuple(ink.text(_percent(line.detectable)) for line in lines), "right", numeric=True),
+        Column(ink.text("finds"), finds, "right", numeric=True),
         Column(ink.text("levels"), tuple(ink.text(_say_levels(line)) for line in lines), widest=36),
     ]
     print_blocks(console, keys, columns, even=False)
     if shared:
         print_indented(console, ink.text(f"all cells: {', '.join(shared)}", "dim"), 0)
-    print_indented(console, ink.text(_explain(view), "dim"), 0)
+    print_indented(console, ink.text(say_terms(view), "dim"), 0)
     console.print()
     _print_marks(view.marks, console, ink)
-
-
-def _explain(view: TrendView) -> str:
-    return (
-        "images per second, higher is better; change: of the latest against the median of up to 14 runs before; finds: "
-        f"the smallest loss that is sure to be found; learning: fewer than {view.least} runs before; "
-        "│ something of the host changed"
-    )
-
-
-def _draw(line: TrendLine, run_ids: Sequence[str], marks: set[tuple[str, str]], ascii_only: bool) -> str:
-    blocks, bar = (_PLAIN, "|") if ascii_only else (_BLOCKS, "│")
-    shown = list(zip(run_ids, line.rates, strict=True))[-NIGHTS:]
-    known = [rate for _, rate in shown if rate is not None]
-    high = max(known, default=1.0)
-    low = min(min(known, default=1.0), high * (1 - _HEIGHT))
-    drawn = []
-    for run_id, rate in shown:
-        drawn.append(bar if (run_id, line.host) in marks else "")
-        drawn.append(" " if rate is None else blocks[min(7, int((rate - low) / (high - low) * 8))])
-    return "".join(drawn).rstrip()
-
-
-def _percent(change: float | None) -> str:
-    return "—" if change is None else f"{change * 100:+.1f} %".replace("-", "−")
 
 
 def _write_change(line: TrendLine, view: TrendView, ink: Ink) -> Text:
@@ -83,11 +51,11 @@ def _write_change(line: TrendLine, view: TrendView, ink: Ink) -> Text:
     if line.change is None:
         return ink.text(f"learning: {line.count} of {view.least}{missing}", "dim")
     sign, style = _SIGNS.get(line.word, ("", ""))
-    return ink.text(f"{sign}{_percent(line.change)}{missing}", style)
+    return ink.text(f"{sign}{format_change(line.change)}{missing}", style)
 
 
 def _say_levels(line: TrendLine) -> str:
-    return "\n".join(f"{_percent(level.change)} from {level.run_id[:8]} on" for level in line.levels)
+    return "\n".join(f"{format_change(level.change)} from {level.run_id[:8]} on" for level in line.levels)
 
 
 def _print_marks(marks: Sequence[Mark], console: Console, ink: Ink) -> None:

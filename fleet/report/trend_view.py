@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 
 from fleet.analysis.baseline import LEARNING, choose_rules
+from fleet.analysis.finding import Level
 from fleet.analysis.fingerprint import Fingerprint, diff_fingerprints, read_environment
 from fleet.analysis.history import align_nights
 from fleet.analysis.incident import Incident
@@ -20,13 +21,23 @@ SCHEMA = "fleet.trend/1"
 
 
 @dataclass(frozen=True)
-class Level:
+class LevelChange:
     """A series changed its level."""
 
     run_id: str
     """The first of the new level."""
     change: float
     """Of the rate, relative."""
+
+
+@dataclass(frozen=True)
+class Span:
+    """An incident of the cell on the host, or of the whole host."""
+
+    opened: str
+    """The run that confirmed it."""
+    until: str | None
+    """The run from which on it was as before, or with which the new level was accepted; None: it is open."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +58,13 @@ class TrendLine:
     """`learning`, `same`, or `faster` and `slower` beyond what this series scatters."""
     detectable: float | None
     """The smallest loss that would be found for certain; None: not known."""
-    levels: tuple[Level, ...]
+    levels: tuple[LevelChange, ...]
+    incidents: tuple[Span, ...]
+    """Oldest first."""
+
+    @property
+    def is_open(self) -> bool:
+        return any(span.until is None for span in self.incidents)
 
 
 @dataclass(frozen=True)
@@ -92,7 +109,8 @@ def build_trend(
     keys = [((incident.subject.name, incident.subject.cell_id), incident) for incident in incidents]
     decided = [(rows[key], incident) for key, incident in keys if key in rows]
     trends = find_trends(align_nights(values), rules, values.run_ids, decided)
-    lines = [_build_line(values, row, trend, cells) for row, trend in enumerate(trends) if trend]
+    spans = _group_spans(incidents)
+    lines = [_build_line(values, row, trend, cells, spans) for row, trend in enumerate(trends) if trend]
     aliases = list(dict.fromkeys(values.aliases))
     return TrendView(
         make_line(suite, 80), values.run_ids, tuple(lines), _mark(values.run_ids, aliases, environments), LEARNING
@@ -106,14 +124,44 @@ def render_trend_json(view: TrendView) -> str:
     return json.dumps(document, indent=2, sort_keys=True, allow_nan=False) + "\n"
 
 
-def _build_line(values: Values, row: int, trend: Trend, cells: Mapping[str, Cell]) -> TrendLine:
-    cell = cells[values.cell_ids[row]]
+def format_change(change: float | None) -> str:
+    """`−6.2 %`; a dash where it is not known."""
+    return "—" if change is None else f"{change * 100:+.1f} %".replace("-", "−")
+
+
+def say_terms(view: TrendView) -> str:
+    """What the words at a series mean."""
+    return (
+        "images per second, higher is better; change: of the latest against the median of up to 14 runs before; finds: "
+        f"the smallest loss that is sure to be found; learning: fewer than {view.least} runs before; "
+        "│ something of the host changed"
+    )
+
+
+Spans = Mapping[tuple[str, str], tuple[Span, ...]]
+"""By host and cell; without a cell those of the whole host."""
+
+
+def _group_spans(incidents: Sequence[Incident]) -> Spans:
+    spans: dict[tuple[str, str], tuple[Span, ...]] = {}
+    for incident in incidents:
+        if incident.subject.level is not Level.COHORT:
+            until = incident.recovered or incident.ended if incident.ending else None
+            key = (incident.subject.name, incident.subject.cell_id)
+            spans[key] = (*spans.get(key, ()), Span(incident.opened, until))
+    return spans
+
+
+def _build_line(values: Values, row: int, trend: Trend, cells: Mapping[str, Cell], spans: Spans) -> TrendLine:
+    alias, cell_id = values.aliases[row], values.cell_ids[row]
+    cell = cells[cell_id]
+    own = (*spans.get((alias, cell_id), ()), *spans.get((alias, ""), ()))
     images = float(values.images[row, trend.last])
     rates = tuple(None if step is None else images / step * 1e6 for step in trend.nights)
     latest = rates[trend.last]
     assert latest is not None  # a trend has a last value
     return TrendLine(
-        host=make_line(values.aliases[row]),
+        host=make_line(alias),
         cell=cell.model_copy(update={"model": make_line(cell.model, 80)}),
         rates=rates,
         latest=latest,
@@ -122,7 +170,8 @@ def _build_line(values: Values, row: int, trend: Trend, cells: Mapping[str, Cell
         change=None if trend.change is None else _turn(trend.change),
         word=_choose_word(trend),
         detectable=None if trend.detectable is None else _turn(trend.detectable),
-        levels=tuple(Level(values.run_ids[point.night], _turn(point.change)) for point in trend.changes),
+        levels=tuple(LevelChange(values.run_ids[point.night], _turn(point.change)) for point in trend.changes),
+        incidents=tuple(sorted(own, key=lambda span: span.opened)),
     )
 
 

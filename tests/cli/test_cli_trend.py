@@ -111,3 +111,31 @@ def test_a_long_list_is_paged_on_a_terminal_only(workspace: Path, run_fleet: Run
     assert on_terminal.returncode == 0
     assert re.search("paged:.*cpu01", on_terminal.stdout)
     assert "paged:" not in run_fleet("trend", env=pager).stdout
+
+
+def test_a_page_of_it_lies_beside_the_runs_or_where_one_wants(run_fleet: RunFleet, workspace: Path) -> None:
+    store_nights(workspace / "reports", 20, drop_from=15)
+    done = run_fleet("trend", "--html")
+    assert (done.returncode, done.stdout) == (0, "reports/trend.html\n")
+    assert "INCIDENT" in (workspace / "reports" / "trend.html").read_text()[:2000]
+    other = run_fleet("trend", "--html", "--host", "cpu01", "-o", "cpu01.html", "--assets", "shared")
+    assert (other.returncode, other.stdout) == (0, "cpu01.html\n")
+    assert 'data-plotly="reports/assets/' in (workspace / "cpu01.html").read_text()
+    assert len(run_fleet("runs").stdout.splitlines()) > 20  # and is in nobody's way there
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (["--html", "--json"], "Of --json and --html there can be one"),
+        (["--open"], "are about an HTML file.*Add --html"),
+        (["--html", "-o", "."], r"\. is a directory"),
+        (["--html", "-o", "nowhere/x.html"], "no such file or directory.*another file with --output"),
+    ],
+)
+def test_what_no_page_can_be_is_a_sentence(options: list[str], says: str, run_fleet: RunFleet, workspace: Path) -> None:
+    store_nights(workspace / "reports", 1)
+    done = run_fleet("trend", *options)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert re.search(says, done.stderr, re.DOTALL | re.IGNORECASE), done.stderr
+    assert "Traceback" not in done.stderr

@@ -113,7 +113,7 @@
     const layout = { template: theme(), ...chart.layout };
     layout.shapes = (chart.layout.shapes || []).map((shape) => ({
       ...shape,
-      fillcolor: color("warn-back"),
+      fillcolor: color(shape.name === "incident" ? "bad-back" : "warn-back"),
       layer: "below",
       line: { color: color("dim"), width: 1, dash: "dot", ...shape.line },
     }));
@@ -121,7 +121,8 @@
       failure: { color: color("bad"), line: { width: 2.5, color: color("bad") } },
       same: { color: color("s1") },
     };
-    const data = chart.data.map((trace) => ({ ...trace, marker: { ...trace.marker, ...markers[trace.meta] } }));
+    const shared = chart.x ? { x: chart.x } : {};
+    const data = chart.data.map((trace) => ({ ...shared, ...trace, marker: { ...trace.marker, ...markers[trace.meta] } }));
     return [data, layout, { displayModeBar: false, responsive: true }];
   }
 

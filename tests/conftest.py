@@ -14,6 +14,7 @@ from typing import Protocol, Unpack
 import pytest
 
 from tests import needs
+from tests.documents import check_printed
 from tests.lab.hosts import HostOptions, LabHost
 from tests.lab.images import build_tensorflow_image
 from tests.lab.lab import Lab
@@ -131,16 +132,21 @@ def workspace(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def run_fleet(isolated_home: Path, workspace: Path) -> RunFleet:
-    """fleet's command line as a process of its own, in `workspace`, with an empty home and no terminal."""
+    """fleet's command line as a process of its own, in `workspace`, with an empty home and no terminal.
+
+    Whatever JSON it prints is held to the schema of it.
+    """
 
     def run(
         *args: str, env: Mapping[str, str] | None = None, stdin: str = "", timeout_s: float = 300
     ) -> subprocess.CompletedProcess[str]:
         environment = {**os.environ, "PYTHONPATH": str(ROOT), **(env or {})}
         argv = [sys.executable, "-m", "fleet", *args]
-        return subprocess.run(
+        done = subprocess.run(
             argv, cwd=workspace, env=environment, input=stdin, capture_output=True, text=True, timeout=timeout_s
         )
+        check_printed(args, done.stdout)
+        return done
 
     return run
 

@@ -156,6 +156,7 @@ def test_every_command_of_fleet_works_in_the_order_of_the_readme(
         "push-image",
         "hosts",
         "models",
+        "schema",
         "status",
         "clean",
         "reindex",

@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Literal, NamedTuple
 
+from fleet.analysis.examined import Examined, examine
 from fleet.model.disturbance import list_others, name_app
-from fleet.model.facts import Gpu, HostFacts, Software
+from fleet.model.facts import Gpu, Software
 from fleet.model.result import HostOutcome
-from fleet.model.telemetry import GpuTelemetry
 
 Severity = Literal["fault", "warning", "note"]
 """`fault`: something is broken. `warning`: it costs speed, or the numbers are another thing's. `note`: it may."""
-
-LEAST_HOSTS = 3
-"""Of fewer with the same card none can be unlike the others."""
 
 _THROTTLED = 0.01
 """The part of the timed steps from which on throttling counts: one sample of a minute is less."""
@@ -55,24 +51,13 @@ class Misconfiguration:
     said: Said
 
 
-@dataclass(frozen=True)
-class Examined:
-    """A host, and what others like it have."""
-
-    outcome: HostOutcome
-    facts: HostFacts
-    usual: Mapping[tuple[str | None, str], str]
-    """Name of a card and a field → what most hosts with such cards have there."""
-
-
 def find_misconfigurations(outcomes: Mapping[str, HostOutcome]) -> tuple[Misconfiguration, ...]:
     """What of these hosts somebody should look at, what is broken first, then in the order of the checks.
 
     Args:
         outcomes: by alias, all of one run.
     """
-    usual = _find_usual(outcomes.values())
-    examined = {alias: Examined(o, o.facts or HostFacts(), usual) for alias, o in outcomes.items()}
+    examined = examine(outcomes)
     found: list[Misconfiguration] = []
     for name, (severity, look) in _HOST_CHECKS.items():
         told = ((alias, look(host)) for alias, host in examined.items())
@@ -82,27 +67,6 @@ def find_misconfigurations(outcomes: Mapping[str, HostOutcome]) -> tuple[Misconf
             found += [Misconfiguration(name, severity, alias, *rest) for rest in _see_cards(host, see)]
     order: tuple[Severity, ...] = ("fault", "warning", "note")
     return tuple(sorted(found, key=lambda one: order.index(one.severity)))
-
-
-def _find_usual(outcomes: Iterable[HostOutcome]) -> dict[tuple[str | None, str], str]:
-    """By the card's name alone: ECC takes memory from some cards, so that hosts which differ in it look like hosts with
-    other hardware."""
-    seen: dict[tuple[str | None, str], list[set[str]]] = {}
-    for outcome in outcomes:
-        here: dict[tuple[str | None, str], set[str]] = {}
-        for card in outcome.facts.gpus if outcome.facts else ():
-            for field in ("ecc", "mig", "persistence"):
-                if value := getattr(card, field):
-                    here.setdefault((card.name, field), set()).add(value)
-        for key, values in here.items():
-            seen.setdefault(key, []).append(values)
-    usual = {}
-    for key, hosts in seen.items():
-        votes = Counter(next(iter(values)) for values in hosts if len(values) == 1)
-        value, count = votes.most_common(1)[0] if votes else ("", 0)
-        if len(hosts) >= LEAST_HOSTS and count > len(hosts) / 2:
-            usual[key] = value
-    return usual
 
 
 def _see_cards(host: Examined, see: Callable[[Examined, Gpu], Said | None]) -> Iterator[tuple[tuple[int, ...], Said]]:
@@ -115,12 +79,6 @@ def _see_cards(host: Examined, see: Callable[[Examined, Gpu], Said | None]) -> I
     for said, indexes in told.items():
         these = "" if len(indexes) == len(cards) else f" -i {','.join(map(str, indexes))}"
         yield tuple(indexes), said._replace(remedy=said.remedy.replace("nvidia-smi", f"nvidia-smi{these}"))
-
-
-def _watch(host: Examined, card: Gpu) -> list[tuple[float, GpuTelemetry]]:
-    """What the card did in each cell that was timed on it, with the seconds that took."""
-    known = [cell.telemetry for cell in host.outcome.cells if cell.telemetry]
-    return [(one.window_s, gpu) for one in known for gpu in one.gpus if gpu.uuid == card.uuid]
 
 
 def _count(numbers: Iterable[int | None]) -> int:
@@ -138,7 +96,7 @@ def _see_pending_rows(host: Examined, card: Gpu) -> Said | None:
 
 
 def _see_memory_errors(host: Examined, card: Gpu) -> Said | None:
-    count = _count(gpu.ecc_uncorrected_delta for _, gpu in _watch(host, card))
+    count = _count(gpu.ecc_uncorrected_delta for _, gpu in host.watch(card))
     remedy = "reset it, and have it replaced when they come again; see: nvidia-smi -q -d ECC"
     return Said(f"{count} memory errors that ECC could not correct while it was measured", remedy) if count else None
 
@@ -153,7 +111,7 @@ def _see_power_limit(host: Examined, card: Gpu) -> Said | None:
 
 def _see_pcie_link(host: Examined, card: Gpu) -> Said | None:
     """Links slow down when idle: only what was seen under load counts, and of it the best."""
-    seen = [gpu for _, gpu in _watch(host, card)]
+    seen = [gpu for _, gpu in host.watch(card)]
     links = (
         ("generation", [gpu.pcie_gen for gpu in seen], card.pcie_gen_max),
         ("width", [gpu.pcie_width for gpu in seen], card.pcie_width_max),
@@ -165,7 +123,7 @@ def _see_pcie_link(host: Examined, card: Gpu) -> Said | None:
 
 
 def _see_pcie_replays(host: Examined, card: Gpu) -> Said | None:
-    seen = _watch(host, card)
+    seen = host.watch(card)
     count, minutes = _count(gpu.pcie_replays_delta for _, gpu in seen), max(1.0, sum(s for s, _ in seen) / 60)
     evidence = f"{count} PCIe packets were sent anew in {minutes:.0f} min"
     remedy = "seat the card, its riser and its cables anew"
@@ -189,7 +147,7 @@ _BRAKES = {"hw_thermal": "by heat (hardware)", "sw_thermal": "by heat (driver)",
 
 def _sum_throttling(host: Examined, card: Gpu) -> dict[str, float]:
     """By reason, the part of the timed steps, 0 to 1."""
-    seen = [(seconds, gpu.throttle_s) for seconds, gpu in _watch(host, card) if gpu.throttle_s is not None]
+    seen = [(seconds, gpu.throttle_s) for seconds, gpu in host.watch(card) if gpu.throttle_s is not None]
     whole, reasons = sum(seconds for seconds, _ in seen), {reason for _, of in seen for reason in of}
     sums = {reason: sum(of.get(reason, 0.0) for _, of in seen) for reason in reasons}
     return {reason: min(1.0, seconds / whole) for reason, seconds in sums.items()} if whole > 0 else {}
@@ -218,7 +176,7 @@ def _see_no_persistence(host: Examined, card: Gpu) -> Said | None:
 
 
 def _see_others(host: Examined, card: Gpu) -> Said | None:
-    apps = [app for _, gpu in _watch(host, card) for app in list_others(gpu, host.outcome)]
+    apps = [app for _, gpu in host.watch(card) for app in list_others(gpu, host.outcome)]
     names = {app.pid: f"{name_app(app)}{'' if app.pid is None else f' (pid {app.pid})'}" for app in apps}
     evidence = f"used by {', '.join(names.values())} while it was measured"
     return Said(evidence, "measure when it is idle: fleet run --wait-idle 10m") if names else None

@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from fleet.cli.app_history import baseline_app, history_app
-from fleet.cli.app_reading import compare, models
+from fleet.cli.app_reading import compare, models, schema
 from fleet.cli.app_report import report_app
 from fleet.cli.app_runs import runs_app
 from fleet.cli.completion import complete_models, complete_run, complete_suite
@@ -209,6 +209,7 @@ app.registered_commands += report_app.registered_commands
 app.registered_commands += history_app.registered_commands
 app.command()(compare)
 app.command()(models)
+app.command()(schema)
 
 
 @app.command()

@@ -105,11 +105,11 @@ def set_baseline(
 
 
 @baseline_app.command("show")
-def show_baseline(reports: Reports = REPORTS) -> None:
+def show_baseline(json: Json = False, reports: Reports = REPORTS) -> None:
     """Show what runs are compared with."""
     from fleet.cli.incidents import show_baseline
 
-    raise typer.Exit(show_baseline(reports))
+    raise typer.Exit(show_baseline(reports, as_json=json))
 
 
 @baseline_app.command("accept")

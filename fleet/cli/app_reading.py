@@ -42,6 +42,18 @@ def compare(
     raise typer.Exit(compare_runs(reports, (left, right), hosts, as_json=json))
 
 
+def schema(
+    name: Annotated[
+        str | None, typer.Argument(metavar="NAME", help="A document's name.", show_default="which there are")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Print the JSON Schema of what a command prints with --json."""
+    from fleet.cli.schema import print_schema
+
+    print_schema(name, as_json=json)
+
+
 def models(json: Json = False) -> None:
     """List the models: input, parameters, operations, phases, and where the definition comes from."""
     from fleet.cli.models import print_models

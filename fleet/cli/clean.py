@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import threading
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Literal
 
 from fleet.cli.consoles import open_stdout, print_problem
 from fleet.cli.ending import choose_exit_code
@@ -22,6 +22,7 @@ from fleet.host.leftovers import LeftJob, Leftovers, find_leftovers, remove_left
 from fleet.host.pause import Pause
 from fleet.model.inventory import Host
 from fleet.model.result import HostStatus
+from fleet.report.json_form import write_document
 from fleet.report.terminal_blocks import Column, Ink, print_blocks
 from fleet.report.wording import count_things, join_names, make_line, say_sentence, say_status
 from fleet.store.naming import RUN_ID
@@ -63,6 +64,16 @@ class Cleaned:
     """Why jobs were kept, a sentence each."""
 
 
+@dataclass(frozen=True)
+class CleanedList:
+    """What was done on every selected host, in the order of the inventory."""
+
+    dry_run: bool
+    """Nothing was removed."""
+    hosts: tuple[Cleaned, ...]
+    schema: Literal["fleet.clean/1"] = "fleet.clean/1"
+
+
 def clean_hosts(options: CleanOptions) -> int:
     """Clean the selected hosts, print what was done; the exit code.
 
@@ -77,8 +88,7 @@ def clean_hosts(options: CleanOptions) -> int:
         found = {cleaned.alias: cleaned for cleaned in fanout.run()}
     results = [replace(found[h.alias], hint=name_inventory(found[h.alias].hint, options.inventory)) for h in hosts]
     if options.json:
-        document = {"schema": "fleet.clean/1", "dry_run": options.dry_run, "hosts": [_describe(c) for c in results]}
-        sys.stdout.write(json.dumps(document, indent=2, sort_keys=True) + "\n")
+        sys.stdout.write(write_document(CleanedList(options.dry_run, tuple(results))))
     else:
         _print_cleaned(results, dry_run=options.dry_run)
     return choose_exit_code(cleaned.status for cleaned in results)
@@ -137,14 +147,6 @@ def _explain_kept(jobs: Sequence[LeftJob], runs: _Runs) -> Iterator[str]:
 
 def _are(names: Sequence[str]) -> str:
     return "is" if len(names) == 1 else "are"
-
-
-def _describe(cleaned: Cleaned) -> dict[str, object]:
-    document = asdict(cleaned)
-    for name, leftovers in (("removed", cleaned.removed), ("kept", cleaned.kept)):
-        if leftovers is not None:
-            document[name]["size_bytes"] = leftovers.size_bytes
-    return document
 
 
 @dataclass

@@ -8,8 +8,9 @@ from pathlib import Path
 from fleet.cli.consoles import open_stdout
 from fleet.errors import ConfigError, ExitCode, SelectionError
 from fleet.reference import find_reference
-from fleet.report.comparison_view import build_comparison, render_comparison_json
-from fleet.report.reference_view import build_reference_view, render_reference_json
+from fleet.report.comparison_view import build_comparison
+from fleet.report.json_form import write_document
+from fleet.report.reference_view import build_reference_view
 from fleet.report.terminal_comparison import render_comparison
 from fleet.report.terminal_reference import render_reference
 from fleet.store.journal import list_pinned, read_journal
@@ -52,7 +53,7 @@ def compare_runs(reports: Path, names: tuple[str, str | None], hosts: str | None
             raise SelectionError(f"run {run.plan.run_id} has no host {host}", f"See: fleet report {run.plan.run_id}")
     view = build_comparison(left, right, chosen)
     if as_json:
-        sys.stdout.write(render_comparison_json(view))
+        sys.stdout.write(write_document(view))
     else:
         render_comparison(view, open_stdout())
     return ExitCode.OK if view.cells else ExitCode.NOTHING
@@ -61,7 +62,7 @@ def compare_runs(reports: Path, names: tuple[str, str | None], hosts: str | None
 def _compare_with_figures(store: Store, name: str, reference: str, *, as_json: bool) -> ExitCode:
     view = build_reference_view(_load(store, name), find_reference(reference))
     if as_json:
-        sys.stdout.write(render_reference_json(view))
+        sys.stdout.write(write_document(view))
     else:
         render_reference(view, open_stdout())
     return ExitCode.OK if view.count else ExitCode.NOTHING

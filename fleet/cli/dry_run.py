@@ -8,6 +8,7 @@ from collections.abc import Callable
 from fleet.cli.consoles import open_stdout
 from fleet.model.plan import HostPlan, Plan
 from fleet.plan import describe_plan
+from fleet.report.json_form import write_document
 from fleet.report.terminal_blocks import Column, Ink, print_blocks
 from fleet.report.wording import count_things, fold_names, format_duration
 
@@ -18,7 +19,7 @@ _LEFT_OUT = "—"
 def print_plan(plan: Plan, wave: int, *, as_json: bool) -> None:
     """The plan on stdout: hosts, cells, image, estimated time with at most `wave` hosts at a time (0: all)."""
     if as_json:
-        sys.stdout.write(plan.model_dump_json(indent=2) + "\n")
+        sys.stdout.write(write_document(plan))
         return
     console = open_stdout()
     ink = Ink.of(console)

@@ -11,7 +11,6 @@ from fleet.cli.words import print_error
 from fleet.errors import ExitCode, StoreError
 from fleet.progress import open_progress
 from fleet.progress_print import print_line
-from fleet.report.view import build_view
 from fleet.store.reader import StoredRun
 from fleet.store.rundir import Store
 from fleet.store.writer import RunWriter
@@ -56,6 +55,6 @@ def _finish(writer: RunWriter, verdict: Verdict) -> StoreError | None:
 
 def _end_in_trouble(run: StoredRun, trouble: StoreError, verdict: Verdict, outputs: Outputs) -> int:
     """Show what is known of a run whose directory is not whole, as long as somebody knows it."""
-    put_out(build_view(run), outputs)
+    put_out(run, (), outputs)
     print_error(trouble)
     return ExitCode.INTERRUPTED if verdict.interrupted else ExitCode.INTERNAL

@@ -18,9 +18,16 @@ from fleet.cli.judging import Record, judge_runs, pick_environments, stamp
 from fleet.cli.words import print_error
 from fleet.errors import ConfigError, ExitCode, SelectionError, StoreError
 from fleet.model.journal import PinnedBaseline
-from fleet.report.incident_view import IncidentLine, build_incidents, render_incidents_json, say_changes
+from fleet.report.incident_view import (
+    IncidentLine,
+    IncidentList,
+    build_baseline,
+    build_incidents,
+    say_changes,
+)
+from fleet.report.json_form import write_document
 from fleet.report.terminal_incidents import render_incidents
-from fleet.report.wording import count_things, make_line
+from fleet.report.wording import count_things
 from fleet.store.index import Index
 from fleet.store.readings import list_complete, read_environments
 from fleet.store.rundir import Store
@@ -34,11 +41,11 @@ def print_incidents(reports: Path, *, everything: bool, as_json: bool) -> ExitCo
     """
     with _open(reports) as (index, record):
         lines = describe_incidents(index, record, everything=everything)
-    if as_json:
-        sys.stdout.write(render_incidents_json(lines))
-        return ExitCode.OK
     still_open = [line for line in lines if line.state == "open"]
     said = say_changes(record.judged, still_open)[len(still_open) :] if record.judged else ("no run is complete yet",)
+    if as_json:
+        sys.stdout.write(write_document(IncidentList(lines, said)))
+        return ExitCode.OK
     render_incidents(lines, said, open_stdout())
     return ExitCode.OK
 
@@ -99,23 +106,25 @@ def set_baseline(reports: Path, run_id: str, reason: str) -> ExitCode:
     return ExitCode.OK
 
 
-def show_baseline(reports: Path) -> ExitCode:
+def show_baseline(reports: Path, *, as_json: bool) -> ExitCode:
     """What runs are compared with, on stdout.
 
     Raises:
         FleetError: there are no runs, or the index cannot be used.
     """
     with _open(reports) as (index, record):
-        pins = index.read_baselines()
-    for pin in pins:
-        where = f"{pin.alias or 'all hosts'}, {pin.cell_id or 'all cells'}"
+        view = build_baseline(index.read_baselines(), record.judged)
+    if as_json:
+        sys.stdout.write(write_document(view))
+        return ExitCode.OK
+    for pin in view.pinned:
+        where = f"{pin.host or 'all hosts'}, {pin.cell_id or 'all cells'}"
         why = f": {pin.reason}" if pin.reason else ""
-        typer.echo(make_line(f"pinned: run {', '.join(pin.run_ids)} for {where}{why}"))
-    if not pins:
+        typer.echo(f"pinned: run {', '.join(pin.run_ids)} for {where}{why}")
+    if not view.pinned:
         typer.echo("no run is pinned: slow drift is not found. Pin one with: fleet baseline set RUN")
-    judged = record.judged
-    nights = f"up to {judged.nights} in the last run" if judged else "none yet"
-    typer.echo(f"rolling: the median of the last 14 runs of a suite with a value, {nights}; 7 are needed")
+    nights = "none yet" if view.nights is None else f"up to {view.nights} in the last run"
+    typer.echo(f"rolling: the median of the last 14 runs of a suite with a value, {nights}; {view.needed} are needed")
     return ExitCode.OK
 
 

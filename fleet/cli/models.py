@@ -2,22 +2,31 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
 
 from fleet.bundle import read_models
 from fleet.cli.consoles import open_stdout
 from fleet.model.suite import ModelInfo
+from fleet.report.json_form import write_document
 from fleet.report.terminal_blocks import Column, Ink, print_blocks
+
+
+@dataclass(frozen=True)
+class ModelList:
+    """What can be measured."""
+
+    models: tuple[ModelInfo, ...]
+    schema: Literal["fleet.models/1"] = "fleet.models/1"
 
 
 def print_models(*, as_json: bool) -> None:
     """The catalogue, in its order, on stdout."""
     models = tuple(read_models().values())
     if as_json:
-        document = {"schema": "fleet.models/1", "models": [model.model_dump(mode="json") for model in models]}
-        sys.stdout.write(json.dumps(document, indent=2, sort_keys=True) + "\n")
+        sys.stdout.write(write_document(ModelList(models)))
         return
     console = open_stdout()
     ink = Ink.of(console)

@@ -7,7 +7,8 @@ from pathlib import Path
 
 from fleet.cli.consoles import open_stdout
 from fleet.errors import ExitCode
-from fleet.report.outlier_view import build_outliers, render_outliers_json
+from fleet.report.json_form import write_document
+from fleet.report.outlier_view import build_outliers
 from fleet.report.terminal_outliers import render_outliers
 from fleet.store.rundir import Store
 
@@ -20,7 +21,7 @@ def print_outliers(reports: Path, run_id: str | None, *, as_json: bool) -> ExitC
     """
     view = build_outliers(Store(reports).load(run_id))
     if as_json:
-        sys.stdout.write(render_outliers_json(view))
+        sys.stdout.write(write_document(view))
     else:
         render_outliers(view, open_stdout())
     return ExitCode.OK if view.measured else ExitCode.NOTHING

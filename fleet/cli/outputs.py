@@ -10,13 +10,14 @@ from pathlib import Path
 
 from fleet.cli.consoles import open_stdout
 from fleet.report.csv_table import render_csv
-from fleet.report.document import render_json
 from fleet.report.junit import render_junit
 from fleet.report.markdown import render_markdown
 from fleet.report.prometheus import render_prometheus
 from fleet.report.terminal import render_terminal
+from fleet.report.view import build_view
 from fleet.report.view_model import View
 from fleet.store.files import read_regular, resolve_target, write_atomic
+from fleet.store.reader import StoredRun
 
 _MOST_BYTES = 64 << 20
 """Of an earlier file for Prometheus."""
@@ -41,19 +42,24 @@ class Outputs:
 
 
 _RENDERERS: Mapping[Form, Callable[[View], str]] = {
-    Form.JSON: render_json,
     Form.CSV: render_csv,
     Form.MARKDOWN: render_markdown,
 }
 
 
-def put_out(view: View, outputs: Outputs) -> None:
+def put_out(run: StoredRun, changes: tuple[str, ...], outputs: Outputs) -> None:
     """Print the report, and write the files.
+
+    Args:
+        changes: what the run changed against those before it, a line each; inert.
 
     Raises:
         StoreError: a file cannot be written.
     """
-    if render := _RENDERERS.get(outputs.form):
+    view = build_view(run, changes)
+    if outputs.form is Form.JSON:
+        sys.stdout.write(_render_json(run, view))
+    elif render := _RENDERERS.get(outputs.form):
         sys.stdout.write(render(view))
     else:
         render_terminal(view, open_stdout())
@@ -61,6 +67,14 @@ def put_out(view: View, outputs: Outputs) -> None:
         _write(outputs.junit, render_junit(view))
     if outputs.prometheus:
         _write(outputs.prometheus, render_prometheus(view, _read_earlier(outputs.prometheus)))
+
+
+def _render_json(run: StoredRun, view: View) -> str:
+    from fleet.report.details import build_details  # with numpy, for which no other form waits
+    from fleet.report.document import make_document
+    from fleet.report.json_form import write_document
+
+    return write_document(make_document(view, build_details(run, view, whole=True)))
 
 
 def _read_earlier(file: Path) -> str:

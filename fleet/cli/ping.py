@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import time
 from collections.abc import Callable, Generator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Literal
 
 from rich.text import Text
 
@@ -24,6 +24,7 @@ from fleet.host.pause import Pause
 from fleet.host.preflight import check_runtime, check_tools, check_workdir, find_warnings
 from fleet.host.probe import Probe, choose_python, probe_host
 from fleet.model.inventory import Host, Settings
+from fleet.report.json_form import write_document
 from fleet.report.terminal_blocks import Column, Ink, print_blocks
 from fleet.report.wording import count_things, make_line, name_hardware, say_sentence, say_status, shorten_digest
 from fleet.transport.base import Route
@@ -54,6 +55,14 @@ class Pong:
     hardware: str = ""
 
 
+@dataclass(frozen=True)
+class PongList:
+    """What every selected host answered, in the order of the inventory."""
+
+    hosts: tuple[Pong, ...]
+    schema: Literal["fleet.ping/1"] = "fleet.ping/1"
+
+
 def ping_hosts(inventory: Path, limit: str | None, forks: int, ask: Ask, *, as_json: bool) -> int:
     """Ping the selected hosts, print what they answered; the exit code.
 
@@ -67,8 +76,7 @@ def ping_hosts(inventory: Path, limit: str | None, forks: int, ask: Ask, *, as_j
         answers = {pong.alias: pong for pong in fanout.run()}
     pongs = [replace(answers[host.alias], hint=name_inventory(answers[host.alias].hint, inventory)) for host in hosts]
     if as_json:
-        document = {"schema": "fleet.ping/1", "hosts": [asdict(pong) for pong in pongs]}
-        sys.stdout.write(json.dumps(document, indent=2, sort_keys=True) + "\n")
+        sys.stdout.write(write_document(PongList(tuple(pongs))))
     else:
         _print_pongs(pongs)
     return choose_exit_code(pong.status for pong in pongs)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import json
 import socket
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from rich.text import Text
 
@@ -27,6 +27,7 @@ from fleet.model.inventory import Host
 from fleet.model.push import PushEvent, PushFinished, PushOutcome, format_bytes
 from fleet.model.result import HostStatus
 from fleet.progress_push import PushProgress, open_push_progress
+from fleet.report.json_form import write_document
 from fleet.report.terminal_blocks import Column, Ink, print_blocks
 from fleet.report.wording import count_things, format_duration, say_status
 from fleet.transport.open import open_transport
@@ -49,6 +50,14 @@ class PushOptions:
     json: bool
 
 
+@dataclass(frozen=True)
+class PushList:
+    """How it ended for every selected host, in the order of the inventory."""
+
+    hosts: tuple[PushOutcome, ...]
+    schema: Literal["fleet.push/1"] = "fleet.push/1"
+
+
 def push_images(options: PushOptions) -> int:
     """Push an image to the selected hosts, print how it ended for each; the exit code.
 
@@ -69,8 +78,7 @@ def push_images(options: PushOptions) -> int:
     outcomes = [found[host.alias] for host in hosts]
     outcomes = [end.model_copy(update={"hint": name_inventory(end.hint, options.inventory)}) for end in outcomes]
     if options.json:
-        document = {"schema": "fleet.push/1", "hosts": [end.model_dump(mode="json") for end in outcomes]}
-        sys.stdout.write(json.dumps(document, indent=2, sort_keys=True) + "\n")
+        sys.stdout.write(write_document(PushList(tuple(outcomes))))
     else:
         _print_outcomes(outcomes)
     return choose_exit_code(outcome.status for outcome in outcomes)

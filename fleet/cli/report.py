@@ -8,7 +8,6 @@ from fleet.cli.index import open_synced
 from fleet.cli.outputs import Outputs, put_out
 from fleet.cli.words import print_error, tell
 from fleet.errors import ExitCode, FleetError, StoreError
-from fleet.report.view import build_view
 from fleet.store.reader import StoredRun
 from fleet.store.rundir import Store
 
@@ -31,7 +30,7 @@ def print_report(reports: Path, run_id: str | None, outputs: Outputs) -> ExitCod
 def print_run(run: StoredRun, store: Store, outputs: Outputs) -> ExitCode:
     """The report of a run that is loaded, put out; the exit code as of `print_report`."""
     changes, regressed = find_changes(run, store)
-    put_out(build_view(run, changes), outputs)
+    put_out(run, changes, outputs)
     return ExitCode.REGRESSION if regressed else ExitCode.OK
 
 

@@ -14,8 +14,9 @@ from fleet.cli.words import print_error, tell
 from fleet.errors import ConfigError, ExitCode, LockedError, StoreError
 from fleet.model.journal import PinnedBaseline
 from fleet.model.push import format_bytes
-from fleet.report.run_details import describe_run_details, render_details_json
-from fleet.report.runs import describe_runs, render_runs_json
+from fleet.report.json_form import write_document
+from fleet.report.run_details import describe_run_details
+from fleet.report.runs import RunList, describe_runs
 from fleet.report.terminal_runs import render_details, render_runs
 from fleet.report.wording import count_things, join_names
 from fleet.store.journal import list_pinned, read_journal
@@ -39,7 +40,7 @@ def print_runs(reports: Path, *, as_json: bool) -> None:
     """The list of runs, on stdout."""
     lines = describe_runs(list_runs(Store(reports)))
     if as_json:
-        sys.stdout.write(render_runs_json(lines))
+        sys.stdout.write(write_document(RunList(lines)))
     else:
         render_runs(lines, open_stdout())
 
@@ -54,7 +55,7 @@ def show_run(reports: Path, run_id: str, *, as_json: bool) -> None:
     path = store.locate(run_id)
     details = describe_run_details(store.load(f"{path}/"), measure_size(path), _find_reasons(store, path))
     if as_json:
-        sys.stdout.write(render_details_json(details))
+        sys.stdout.write(write_document(details))
     else:
         render_details(details, open_stdout())
 

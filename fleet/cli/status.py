@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Callable, Generator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Literal
 
 from fleet.cli.consoles import open_stdout
 from fleet.cli.passwords import Ask, ask_passwords
@@ -22,6 +22,7 @@ from fleet.model.left import JobLeft
 from fleet.model.plan import HostPlan
 from fleet.model.result import HostOutcome, HostStatus
 from fleet.progress_board import Board, HostState, count_measured
+from fleet.report.json_form import write_document
 from fleet.report.terminal_blocks import Column, Ink, print_blocks
 from fleet.report.wording import count_things, format_duration, join_names, make_line, say_status
 from fleet.runtime.base import HostJob
@@ -51,6 +52,17 @@ class HostNow:
     message: str = ""
 
 
+@dataclass(frozen=True)
+class RunNow:
+    """A run and what each of its hosts is doing."""
+
+    run_id: str
+    state: str
+    """`running`, `complete`, or `incomplete`: nobody is at it."""
+    hosts: tuple[HostNow, ...]
+    schema: Literal["fleet.status/1"] = "fleet.status/1"
+
+
 def show_status(reports: Path, run_id: str | None, ask: Ask, *, as_json: bool) -> None:
     """Print it: of a run that goes on, what its controller heard last; of one whose controller is gone, what hosts say.
 
@@ -64,13 +76,7 @@ def show_status(reports: Path, run_id: str | None, ask: Ask, *, as_json: bool) -
         hosts |= _ask_hosts(run, hosts, ask)
     state = "running" if run.running else "complete" if run.summary else "incomplete"
     if as_json:
-        document = {
-            "schema": "fleet.status/1",
-            "run_id": run.plan.run_id,
-            "state": state,
-            "hosts": [asdict(host) for host in hosts.values()],
-        }
-        sys.stdout.write(json.dumps(document, indent=2, sort_keys=True) + "\n")
+        sys.stdout.write(write_document(RunNow(run.plan.run_id, state, tuple(hosts.values()))))
     else:
         _print_hosts(run, state, list(hosts.values()))
 

@@ -18,8 +18,9 @@ from fleet.cli.options import PageOptions
 from fleet.cli.words import print_error
 from fleet.errors import ExitCode, SelectionError, StoreError
 from fleet.report.incident_view import IncidentLine
+from fleet.report.json_form import write_document
 from fleet.report.terminal_trend import render_trend
-from fleet.report.trend_view import TrendView, build_trend, render_trend_json
+from fleet.report.trend_view import TrendView, build_trend
 from fleet.store.index import Index
 from fleet.store.readings import read_cells, read_environments, read_values
 from fleet.store.rundir import Store
@@ -45,7 +46,7 @@ def print_trend(reports: Path, asked: Asked, *, as_json: bool) -> ExitCode:
     with _open(reports) as index:
         view = _build(index, judge_runs(index), asked)
     if as_json:
-        sys.stdout.write(render_trend_json(view))
+        sys.stdout.write(write_document(view))
     else:
         _show(view, open_stdout())
     return ExitCode.OK

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from fleet.errors import PreflightFailed
@@ -59,6 +59,8 @@ class Leftovers:
     """Ids of jobs that left a name for whoever finds the machine locked."""
     holder: str | None = None
     """Who holds the machine's lock."""
+    size_bytes: int = field(init=False)
+    """Of all jobs' directories and files."""
 
     def choose(self, wanted: Callable[[LeftJob], bool]) -> Leftovers:
         """What would go: jobs that are wanted and do not run; files and names when no other work may need them."""
@@ -83,9 +85,9 @@ class Leftovers:
     def anything(self) -> bool:
         return bool(self.jobs or self.files or self.holders)
 
-    @property
-    def size_bytes(self) -> int:
-        return sum(job.size_bytes or 0 for job in self.jobs) + sum(file.size_bytes for file in self.files)
+    def __post_init__(self) -> None:
+        size = sum(job.size_bytes or 0 for job in self.jobs) + sum(file.size_bytes for file in self.files)
+        object.__setattr__(self, "size_bytes", size)
 
 
 def find_leftovers(shell: Shell, settings: Settings) -> Leftovers:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
+from typing import Literal
 
 from fleet.analysis.baseline import choose_rules
 from fleet.analysis.comparison import Comparison, Measured, compare, read_measured
@@ -15,8 +15,6 @@ from fleet.model.result import CellResult
 from fleet.model.suite import Cell
 from fleet.report.wording import count_things, fold_names, make_line
 from fleet.store.reader import StoredRun
-
-SCHEMA = "fleet.comparison/1"
 
 Key = tuple[str, str]
 """The host's name, and the id of the planned cell."""
@@ -73,6 +71,7 @@ class ComparisonView:
     """What of the hosts and their software differs, first suspect first, a line each."""
     left_out: tuple[str, ...]
     """What was not compared, and why, a line each."""
+    schema: Literal["fleet.comparison/1"] = "fleet.comparison/1"
 
 
 @dataclass(frozen=True)
@@ -106,13 +105,6 @@ def build_comparison(left: StoredRun, right: StoredRun, hosts: tuple[str, str] |
         differences=_list_differences(whole),
         left_out=_list_left_out(whole, before, after, shown),
     )
-
-
-def render_comparison_json(view: ComparisonView) -> str:
-    """One JSON document (`fleet.comparison/1`). Rates are images per second."""
-    cells = [{**asdict(line), "cell": line.cell.model_dump(mode="json")} for line in view.cells]
-    document = {"schema": SCHEMA, **asdict(view), "cells": cells}
-    return json.dumps(document, indent=2, sort_keys=True, allow_nan=False) + "\n"
 
 
 def _describe(run: StoredRun, host: str) -> Side:

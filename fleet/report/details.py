@@ -20,8 +20,12 @@ from fleet.report.wording import make_line
 from fleet.store.reader import StoredRun
 
 
-def build_details(run: StoredRun, view: View) -> Details:
-    """What a report of this run shows beyond its view. The same run, in the same directory, gives the same details."""
+def build_details(run: StoredRun, view: View, *, whole: bool = False) -> Details:
+    """What a report of this run shows beyond its view. The same run, in the same directory, gives the same details.
+
+    Args:
+        whole: every host has all its cells, however many there are.
+    """
     matrices = view.matrices
     results = _collect_results(run)
     entries = {
@@ -39,7 +43,7 @@ def build_details(run: StoredRun, view: View) -> Details:
         devices=build_device_ratios(matrices),
         steps=build_step_traces(results),
         energy=tuple(energy for matrix in matrices if (energy := build_energy(run, matrix, results)) is not None),
-        hosts=build_host_details(run, entries),
+        hosts=build_host_details(run, entries, whole=whole),
         omissions=(),
     )
     return Details(**{**vars(found), "omissions": tuple(_find_omissions(found))})

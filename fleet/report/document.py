@@ -1,48 +1,89 @@
-"""A view as JSON, for machines."""
+"""A report for programs: its view and its details as one document."""
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
 
-from fleet.report.view_model import Matrix, View
-
-SCHEMA = "fleet.report/1"
-
-
-def render_json(view: View) -> str:
-    """The report as one JSON document (`fleet.report/1`), keys sorted, ASCII, a newline at its end.
-
-    The same view gives the same bytes. Rates are images per second, times and sizes carry their unit in the key;
-    unknown is null or an empty string.
-    """
-    document = {
-        "schema": SCHEMA,
-        "run": {**vars(view.run), "rules": view.run.rules.model_dump(mode="json")},
-        "verdict": {**asdict(view.verdict), "coverage": view.verdict.coverage},
-        "matrices": [_describe_matrix(matrix) for matrix in view.matrices],
-        "hosts": [asdict(host) for host in view.hosts],
-        "failures": [asdict(failure) for failure in view.failures],
-        "notes": list(view.notes),
-        "to_come": view.to_come,
-        "changes": list(view.changes),
-        "settings": [asdict(line) for line in view.settings],
-    }
-    return json.dumps(document, indent=2, sort_keys=True, allow_nan=False) + "\n"
+from fleet.model.suite import Cell, Device
+from fleet.report.details_model import Details
+from fleet.report.view_model import (
+    Entry,
+    FailureLine,
+    GroupEntry,
+    HardwareGroup,
+    HostRow,
+    Matrix,
+    RunHead,
+    SettingLine,
+    VerdictLine,
+    View,
+)
 
 
-def _describe_matrix(matrix: Matrix) -> dict[str, object]:
-    return {
-        "device": matrix.device,
-        "hosts": list(matrix.hosts),
-        "hardware": [asdict(group) for group in matrix.groups],
-        "rows": [
-            {
-                "cell_id": row.cell_id,
-                "cell": row.cell.model_dump(mode="json"),
-                "results": [asdict(entry) for entry in row.entries],
-                "by_hardware": [asdict(entry) for entry in row.groups],
-            }
-            for row in matrix.rows
-        ],
-    }
+@dataclass(frozen=True)
+class RowDocument:
+    """One cell across hosts."""
+
+    cell_id: str
+    cell: Cell
+    results: tuple[Entry, ...]
+    """One per host of the matrix, in its order."""
+    by_hardware: tuple[GroupEntry, ...]
+    """One per set of identical hosts, in their order."""
+
+
+@dataclass(frozen=True)
+class MatrixDocument:
+    """The hosts of one kind of device, and the cells planned for them."""
+
+    device: Device
+    hosts: tuple[str, ...]
+    hardware: tuple[HardwareGroup, ...]
+    rows: tuple[RowDocument, ...]
+
+
+@dataclass(frozen=True)
+class ReportDocument:
+    """A run. Rates are images per second, times and sizes carry their unit in the key; unknown is null or an empty
+    string."""
+
+    run: RunHead
+    verdict: VerdictLine
+    matrices: tuple[MatrixDocument, ...]
+    hosts: tuple[HostRow, ...]
+    failures: tuple[FailureLine, ...]
+    notes: tuple[str, ...]
+    legend: Mapping[str, str]
+    """Word in place of a value → what it means, for the words that occur."""
+    to_come: str
+    """Of which hosts nothing is known yet, and the command that goes on from there; empty: of none."""
+    changes: tuple[str, ...]
+    """What this run changed against those before it, a line each; empty for any run but the last."""
+    settings: tuple[SettingLine, ...]
+    """How hosts are set, what is broken first."""
+    details: Details
+    schema: Literal["fleet.report/1"] = "fleet.report/1"
+
+
+def make_document(view: View, details: Details) -> ReportDocument:
+    """The report of a run; the same view and details give the same document."""
+    return ReportDocument(
+        run=view.run,
+        verdict=view.verdict,
+        matrices=tuple(_describe_matrix(matrix) for matrix in view.matrices),
+        hosts=view.hosts,
+        failures=view.failures,
+        notes=view.notes,
+        legend=view.legend,
+        to_come=view.to_come,
+        changes=view.changes,
+        settings=view.settings,
+        details=details,
+    )
+
+
+def _describe_matrix(matrix: Matrix) -> MatrixDocument:
+    rows = tuple(RowDocument(row.cell_id, row.cell, row.entries, row.groups) for row in matrix.rows)
+    return MatrixDocument(matrix.device, matrix.hosts, matrix.groups, rows)

@@ -22,14 +22,17 @@ _HOT = ("hw_slowdown", "hw_thermal", "sw_thermal", "hw_power_brake")
 """Throttling that is not usual under load."""
 
 
-def build_host_details(run: StoredRun, entries: Mapping[tuple[str, str], Entry]) -> tuple[HostDetail, ...]:
+def build_host_details(
+    run: StoredRun, entries: Mapping[tuple[str, str], Entry], *, whole: bool
+) -> tuple[HostDetail, ...]:
     """Every planned host, in the order of the plan.
 
     Args:
         entries: the matrix's, by the alias and the cell's id as they are shown.
+        whole: with all cells, however many there are.
     """
     names = name_directories(host.alias for host in run.plan.hosts)
-    brief = len(entries) > _MOST_VALUES
+    brief = len(entries) > _MOST_VALUES and not whole
     return tuple(_build_detail(run, host, names[host.alias], entries, brief) for host in run.plan.hosts)
 
 

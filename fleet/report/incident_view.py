@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
+from typing import Literal
 
 from fleet.analysis.baseline import LEARNING
 from fleet.analysis.fingerprint import Suspect
 from fleet.analysis.incident import Incident
 from fleet.analysis.record import IncidentGroup, fold_incidents
 from fleet.analysis.sentence import say_told
-from fleet.model.journal import JudgedRun
+from fleet.model.journal import JudgedRun, PinnedBaseline
 from fleet.report.wording import count_things, make_line
-
-SCHEMA = "fleet.incidents/1"
 
 
 @dataclass(frozen=True)
@@ -42,6 +40,61 @@ class IncidentLine:
     """How many more it tells: cells of the host, hosts of the cohort."""
 
 
+@dataclass(frozen=True)
+class IncidentList:
+    """Incidents, oldest first. Changes are of times, relative."""
+
+    incidents: tuple[IncidentLine, ...]
+    remarks: tuple[str, ...]
+    """What else is known of the last run, or why nothing could be judged, a line each."""
+    schema: Literal["fleet.incidents/1"] = "fleet.incidents/1"
+
+
+@dataclass(frozen=True)
+class PinLine:
+    """Runs that somebody has made a baseline."""
+
+    run_ids: tuple[str, ...]
+    host: str
+    """Empty: all hosts."""
+    cell_id: str
+    """Empty: all cells."""
+    reason: str
+    time: str
+    """ISO 8601, UTC: when."""
+
+
+@dataclass(frozen=True)
+class BaselineView:
+    """What runs are compared with."""
+
+    pinned: tuple[PinLine, ...]
+    nights: int | None
+    """Runs in the rolling baseline of the last run, at most; None: none was judged yet."""
+    needed: int
+    """Runs that a rolling baseline needs."""
+    schema: Literal["fleet.baseline/1"] = "fleet.baseline/1"
+
+
+def build_baseline(pins: Sequence[PinnedBaseline], judged: JudgedRun | None) -> BaselineView:
+    """What the journal says of baselines.
+
+    Args:
+        judged: the last run that was.
+    """
+    lines = tuple(
+        PinLine(
+            run_ids=tuple(map(make_line, pin.run_ids)),
+            host=make_line(pin.alias),
+            cell_id=make_line(pin.cell_id),
+            reason=make_line(pin.reason),
+            time=make_line(pin.time, 40),
+        )
+        for pin in pins
+    )
+    return BaselineView(lines, judged.nights if judged else None, LEARNING)
+
+
 def build_incidents(
     incidents: Iterable[Incident],
     cohorts: Mapping[str, frozenset[str]],
@@ -55,12 +108,6 @@ def build_incidents(
     """
     groups = fold_incidents(incidents, cohorts)
     return tuple(_build_line(group, cohorts, (suspects or {}).get(group.id)) for group in groups)
-
-
-def render_incidents_json(lines: Sequence[IncidentLine]) -> str:
-    """One JSON document (`fleet.incidents/1`). Changes are of times, relative."""
-    document = {"schema": SCHEMA, "incidents": [asdict(line) for line in lines]}
-    return json.dumps(document, indent=2, sort_keys=True, allow_nan=False) + "\n"
 
 
 def say_changes(judged: JudgedRun, lines: Sequence[IncidentLine]) -> tuple[str, ...]:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
+from typing import Literal
 
 from fleet.analysis.cohort import Cohort, group_by_hardware
 from fleet.analysis.comparison import read_measured
@@ -15,8 +15,6 @@ from fleet.analysis.sentence import say_suspect
 from fleet.model.result import HostOutcome
 from fleet.report.wording import count_things, join_names, make_line, name_hardware
 from fleet.store.reader import StoredRun
-
-SCHEMA = "fleet.outliers/1"
 
 
 @dataclass(frozen=True)
@@ -49,6 +47,7 @@ class OutlierView:
     cohorts: tuple[CohortLine, ...]
     """Largest first."""
     sentence: str
+    schema: Literal["fleet.outliers/1"] = "fleet.outliers/1"
 
     @property
     def odd(self) -> int:
@@ -75,11 +74,6 @@ def build_outliers(run: StoredRun) -> OutlierView:
         cohorts=cohorts,
         sentence=_say(cohorts),
     )
-
-
-def render_outliers_json(view: OutlierView) -> str:
-    """One JSON document (`fleet.outliers/1`). Changes are of times, relative."""
-    return json.dumps({"schema": SCHEMA, **asdict(view)}, indent=2, sort_keys=True, allow_nan=False) + "\n"
 
 
 def _judge(cohort: Cohort, outcomes: Mapping[str, HostOutcome | None]) -> CohortLine:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
+from typing import Literal
 
 from fleet.analysis.verdict import is_measured
 from fleet.model.reference import ReferenceRow, ReferenceSet
@@ -12,8 +12,6 @@ from fleet.model.result import CellResult, HostOutcome
 from fleet.model.suite import Cell
 from fleet.report.wording import count_things, make_line, name_hardware
 from fleet.store.reader import StoredRun
-
-SCHEMA = "fleet.reference-comparison/1"
 
 
 @dataclass(frozen=True)
@@ -53,6 +51,7 @@ class ReferenceView:
     total: int
     unlike: tuple[str, ...]
     """What is not alike, a sentence each."""
+    schema: Literal["fleet.reference-comparison/1"] = "fleet.reference-comparison/1"
 
 
 def build_reference_view(run: StoredRun, reference: ReferenceSet) -> ReferenceView:
@@ -77,12 +76,6 @@ def build_reference_view(run: StoredRun, reference: ReferenceSet) -> ReferenceVi
         total=sum(isinstance(rate, float) for row in reference.rows for rate in row.images_per_s),
         unlike=_list_unlike(run, reference, empty) if lines else (),
     )
-
-
-def render_reference_json(view: ReferenceView) -> str:
-    """One JSON document (`fleet.reference-comparison/1`). Rates are images per second."""
-    document = {"schema": SCHEMA, **asdict(view)}
-    return json.dumps(document, indent=2, sort_keys=True, allow_nan=False) + "\n"
 
 
 def _build_published_line(row: ReferenceRow) -> ReferenceLine:

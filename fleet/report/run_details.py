@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
+from typing import Literal
 
 from fleet.analysis.verdict import NO_OUTCOME, judge
 from fleet.model.journal import PinnedBaseline
 from fleet.model.result import CellStatus
 from fleet.report.wording import make_line
 from fleet.store.reader import StoredRun
-
-SCHEMA = "fleet.run_details/1"
 
 
 @dataclass(frozen=True)
@@ -53,6 +51,7 @@ class RunDetails:
     baseline_for: tuple[str, ...]
     """Why it was made a baseline."""
     hosts: tuple[HostDetails, ...]
+    schema: Literal["fleet.run_details/1"] = "fleet.run_details/1"
 
 
 def describe_run_details(run: StoredRun, size_bytes: int, baselines: Sequence[PinnedBaseline]) -> RunDetails:
@@ -98,8 +97,3 @@ def _describe_host(run: StoredRun, place: int) -> HostDetails:
         cells_total=len(host.cells),
         job_s=outcome.job_s if outcome else None,
     )
-
-
-def render_details_json(details: RunDetails) -> str:
-    """One JSON document (`fleet.run_details/1`), keys sorted, ASCII, a newline at its end."""
-    return json.dumps({"schema": SCHEMA, **asdict(details)}, indent=2, sort_keys=True, allow_nan=False) + "\n"

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from fleet.report.wording import make_line
 from fleet.store.rundir import RunEntry
-
-SCHEMA = "fleet.runs/1"
 
 
 @dataclass(frozen=True)
@@ -30,6 +28,14 @@ class RunLine:
     """Why a damaged one cannot be read."""
 
 
+@dataclass(frozen=True)
+class RunList:
+    """The runs there are, in the order of the list."""
+
+    runs: tuple[RunLine, ...]
+    schema: Literal["fleet.runs/1"] = "fleet.runs/1"
+
+
 def describe_runs(entries: Sequence[RunEntry]) -> tuple[RunLine, ...]:
     """The list as it is shown, in the given order."""
     return tuple(
@@ -47,9 +53,3 @@ def describe_runs(entries: Sequence[RunEntry]) -> tuple[RunLine, ...]:
         )
         for entry in entries
     )
-
-
-def render_runs_json(lines: Sequence[RunLine]) -> str:
-    """The list as one JSON document (`fleet.runs/1`), keys sorted, ASCII, a newline at its end."""
-    document = {"schema": SCHEMA, "runs": [vars(line) for line in lines]}
-    return json.dumps(document, indent=2, sort_keys=True, allow_nan=False) + "\n"

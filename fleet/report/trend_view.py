@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
+from typing import Literal
 
 from fleet.analysis.baseline import LEARNING, choose_rules
 from fleet.analysis.finding import Level
@@ -16,8 +16,6 @@ from fleet.model.environment import Environment
 from fleet.model.suite import Cell
 from fleet.report.wording import make_line
 from fleet.store.readings import Values
-
-SCHEMA = "fleet.trend/1"
 
 
 @dataclass(frozen=True)
@@ -87,6 +85,7 @@ class TrendView:
     """Oldest first."""
     least: int
     """Runs that a baseline needs."""
+    schema: Literal["fleet.trend/1"] = "fleet.trend/1"
 
 
 def build_trend(
@@ -115,13 +114,6 @@ def build_trend(
     return TrendView(
         make_line(suite, 80), values.run_ids, tuple(lines), _mark(values.run_ids, aliases, environments), LEARNING
     )
-
-
-def render_trend_json(view: TrendView) -> str:
-    """One JSON document (`fleet.trend/1`). Rates are images per second, changes are of rates."""
-    lines = [{**asdict(line), "cell": line.cell.model_dump(mode="json")} for line in view.lines]
-    document = {"schema": SCHEMA, **asdict(view), "lines": lines}
-    return json.dumps(document, indent=2, sort_keys=True, allow_nan=False) + "\n"
 
 
 def format_change(change: float | None) -> str:

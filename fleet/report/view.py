@@ -118,6 +118,7 @@ def _build_verdict(run: StoredRun, verdict: Verdict) -> VerdictLine:
         hosts_total=verdict.hosts_total,
         cells_ok=verdict.cells_ok,
         cells_total=verdict.cells_total,
+        coverage=f"{verdict.hosts_ok}/{verdict.hosts_total} hosts, {verdict.cells_ok}/{verdict.cells_total} cells",
         remarks=tuple(_remark(run, verdict)),
         exit_code=int(verdict.exit_code),
     )

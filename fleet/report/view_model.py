@@ -41,14 +41,11 @@ class VerdictLine:
     hosts_total: int
     cells_ok: int
     cells_total: int
+    coverage: str
+    """The same in words: `7/8 hosts, 41/42 cells`."""
     remarks: tuple[str, ...]
     """What explains the difference, e.g. `1 host out of reach`."""
     exit_code: int
-
-    @property
-    def coverage(self) -> str:
-        """`7/8 hosts, 41/42 cells`."""
-        return f"{self.hosts_ok}/{self.hosts_total} hosts, {self.cells_ok}/{self.cells_total} cells"
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,9 @@ from rich.console import Console
 from fleet.model.result import CellStatus, HostStatus
 from fleet.model.suite import Cell
 from fleet.reference import find_reference, list_references
-from fleet.report.comparison_view import ComparisonView, build_comparison, render_comparison_json
-from fleet.report.reference_view import Place, ReferenceView, build_reference_view, render_reference_json
+from fleet.report.comparison_view import ComparisonView, build_comparison
+from fleet.report.json_form import write_document
+from fleet.report.reference_view import Place, ReferenceView, build_reference_view
 from fleet.report.terminal_comparison import render_comparison
 from fleet.report.terminal_reference import render_reference
 from fleet.store.reader import StoredRun
@@ -116,7 +117,7 @@ def test_text_of_hosts_is_inert(tmp_path: Path) -> None:
     view = compare(tmp_path, before, {"cpu01": Ending(tensorflow=evil)})
 
     assert "\x1b" not in show(view) and "[red]<script>" in show(view)
-    assert "\x1b" not in json.loads(render_comparison_json(view))["differences"][0]
+    assert "\x1b" not in json.loads(write_document(view))["differences"][0]
 
 
 def make_published(tmp_path: Path, rates: Mapping[str, float]) -> StoredRun:
@@ -148,7 +149,7 @@ def test_a_cpu_run_is_laid_beside_the_cpu_rows(tmp_path: Path) -> None:
     assert "10 rows of GPUs have no counterpart" in said
     assert "3 rows of processors have no counterpart" in said
     assert "×2.00" in show(view)
-    assert json.loads(render_reference_json(view))["count"] == 4
+    assert json.loads(write_document(view))["count"] == 4
 
 
 def test_what_did_not_fit_is_said(tmp_path: Path) -> None:

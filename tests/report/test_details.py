@@ -176,3 +176,14 @@ def test_a_host_has_its_files_and_only_those_it_gave(tmp_path: Path) -> None:
     (host,) = build_details(run, build_view(run)).hosts
     assert (host.directory, host.files) == ("hosts/a%3A1", ("host.json", "log"))
     assert [cell.file for cell in host.cells] == ["", "cells/001.json", ""]
+
+
+def test_a_program_gets_all_cells_where_a_page_shows_those_with_something_to_mind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fleet.report.host_detail._MOST_VALUES", 2)
+    run = store_run(tmp_path, make_plan({"a": make_cells()}), {"a": Ending(unsteady=[1])})
+    view = build_view(run)
+    page, document = build_details(run, view), build_details(run, view, whole=True)
+    assert [(len(host.cells), host.left_out) for host in page.hosts] == [(1, 2)]
+    assert [(len(host.cells), host.left_out) for host in document.hosts] == [(3, 0)]

@@ -12,7 +12,8 @@ import pytest
 from rich.console import Console
 
 from fleet.model.result import HostStatus, Stage
-from fleet.report.outlier_view import OutlierView, build_outliers, render_outliers_json
+from fleet.report.json_form import write_document
+from fleet.report.outlier_view import OutlierView, build_outliers
 from fleet.report.terminal_outliers import render_outliers
 from tests.conftest import RunFleet
 from tests.run_builder import Ending, make_cells, make_facts, make_plan, store_run
@@ -49,7 +50,7 @@ def test_a_slow_host_is_named_with_what_differs(tmp_path: Path) -> None:
     assert "1 slow host among 6 hosts, each held against its like in 3 cells." in said
     assert "▼ cpu06  −9.0 % in all cells (z 19.0), slow in 3 of 3 cells" in said
     assert "not as on most of the others: kernel 5.10.0 → 6.1.0" in said
-    document = json.loads(render_outliers_json(view))
+    document = json.loads(write_document(view))
     assert document["schema"] == "fleet.outliers/1"
     assert document["cohorts"][0]["odd"][0]["host"]["alias"] == "cpu06"
 

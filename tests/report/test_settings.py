@@ -11,8 +11,9 @@ from rich.console import Console
 
 from fleet.model.facts import Cpu, Gpu, HostFacts
 from fleet.report.details import build_details
-from fleet.report.document import render_json
+from fleet.report.document import make_document
 from fleet.report.html import render_html
+from fleet.report.json_form import write_document
 from fleet.report.markdown import render_markdown
 from fleet.report.terminal import render_terminal
 from fleet.report.view import build_view
@@ -35,8 +36,13 @@ def show(run: StoredRun, width: int = 160) -> dict[str, str]:
     view = build_view(run)
     out = StringIO()
     render_terminal(view, Console(file=out, width=width, color_system=None, legacy_windows=False))
-    forms = {"terminal": out.getvalue(), "json": render_json(view), "markdown": render_markdown(view)}
-    return {**forms, "html": render_html(view, build_details(run, view))}
+    details = build_details(run, view)
+    return {
+        "terminal": out.getvalue(),
+        "json": write_document(make_document(view, details)),
+        "markdown": render_markdown(view),
+        "html": render_html(view, details),
+    }
 
 
 def test_what_is_the_same_on_several_hosts_is_told_once(tmp_path: Path) -> None:

@@ -12,7 +12,8 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from fleet.model.result import BatchSearch, CellStatus, Execution, HostOutcome, HostStatus, Stage
-from fleet.report.runs import describe_runs, render_runs_json
+from fleet.report.json_form import write_document
+from fleet.report.runs import RunList, describe_runs
 from fleet.report.terminal import render_terminal
 from fleet.report.terminal_runs import render_runs
 from fleet.report.view import build_view
@@ -217,7 +218,7 @@ def test_runs_are_listed(tmp_path: Path) -> None:
         assert f"{RUN_ID} 2026-01-01 02:30 quick 1/1 4/4 exit 0" in words
         assert "20250101T000000Z-dead ? ? ?/? ?/? damaged" in words
         assert "cannot be read" in words
-    assert render_runs_json(lines) == render_runs_json(describe_runs(Store(tmp_path).runs()))
+    assert write_document(RunList(lines)) == write_document(RunList(describe_runs(Store(tmp_path).runs())))
     file = io.StringIO()
     render_runs((), Console(file=file, width=80))
     assert "no runs yet" in file.getvalue()

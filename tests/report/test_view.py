@@ -12,7 +12,9 @@ from rich.console import Console
 
 from fleet.model.facts import Cpu, Gpu, HostFacts
 from fleet.model.result import CellStatus, HostStatus, Stage
-from fleet.report.document import render_json
+from fleet.report.details import build_details
+from fleet.report.document import make_document
+from fleet.report.json_form import write_document
 from fleet.report.terminal import render_terminal
 from fleet.report.view import build_view
 from fleet.report.wording import (
@@ -24,18 +26,25 @@ from fleet.report.wording import (
     name_hardware,
     shorten_cpu,
 )
+from fleet.store.reader import StoredRun
 from fleet.store.rundir import Store
+from tests.documents import check_document
 from tests.run_builder import DIGEST, RUN_ID, Ending, make_cells, make_facts, make_plan, store_run
 
 CELLS = make_cells("cpu", 3)
 HOSTILE = "\x1b[31mred\x1b]8;;http://x\x07\x9b2J\u202eevil\u200b[/red][bold]<script>alert(1)</script>\r\nTWO\u2028=1+1"
 
 
+def render_json(run: StoredRun) -> str:
+    view = build_view(run)
+    return write_document(make_document(view, build_details(run, view, whole=True)))
+
+
 def test_json_is_the_same_every_time_and_finite(tmp_path: Path) -> None:
     plan = make_plan({"a": CELLS, "b": CELLS})
     store_run(tmp_path, plan, {"a": Ending(), "b": Ending(50, words={1: (CellStatus.OOM, "oom")})})
-    first = render_json(build_view(Store(tmp_path).load()))
-    assert first == render_json(build_view(Store(tmp_path).load()))
+    first = render_json(Store(tmp_path).load())
+    assert first == render_json(Store(tmp_path).load())
     assert first.endswith("}\n")
     document = json.loads(first, parse_constant=lambda name: pytest.fail(f"{name} is no number"))
     assert document["schema"] == "fleet.report/1"
@@ -67,15 +76,16 @@ def test_hostile_strings_come_out_inert(tmp_path: Path) -> None:
     down = Ending(
         status=HostStatus.FAILED, stage=Stage.RUN, reason=HOSTILE, message=HOSTILE * 100, hint=HOSTILE, facts=facts
     )
-    view = build_view(store_run(tmp_path, plan, {"a": evil, "b": down}))
+    run = store_run(tmp_path, plan, {"a": evil, "b": down})
+    view = build_view(run)
     file = io.StringIO()
     render_terminal(view, Console(file=file, width=80))
-    for text in [file.getvalue(), render_json(view), *_collect(json.loads(render_json(view)))]:
+    for text in [file.getvalue(), render_json(run), *_collect(json.loads(render_json(run)))]:
         bad = {c for c in text if unicodedata.category(c) in {"Cc", "Cf", "Zl", "Zp"}} - {"\n"}
         assert not bad
     shown = "".join(file.getvalue().split())
     assert "[/red][bold]<script>alert(1)</script>" in shown  # as it stands: neither markup nor HTML
-    assert max(len(text) for text in _collect(json.loads(render_json(view)))) <= 601
+    assert max(len(text) for text in _collect(json.loads(render_json(run)))) <= 601
 
 
 def _collect(value: object) -> list[str]:
@@ -291,8 +301,9 @@ def test_no_stored_number_breaks_a_report(value: float, tmp_path: Path) -> None:
             figures["ci95_us"] = [value, value]
         document["job_s"] = value
         file.write_text(json.dumps(document))
-    view = build_view(Store(tmp_path).load())
-    document = json.loads(render_json(view), parse_constant=lambda name: pytest.fail(f"{name} is no number"))
+    run = Store(tmp_path).load()
+    view = build_view(run)
+    document = check_document(render_json(run))
     assert document["verdict"]["coverage"] == "4/4 hosts, 4/4 cells"
     text = io.StringIO()
     render_terminal(view, Console(file=text, width=120))

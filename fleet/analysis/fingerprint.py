@@ -6,8 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from fleet.model.environment import Environment, GpuKind
-from fleet.model.facts import Gpu, HostFacts, Software
+from fleet.model.environment import Environment, GpuKind, describe_environment
 from fleet.model.result import HostOutcome
 
 FIELDS = (
@@ -68,35 +67,12 @@ class Suspect:
 
 def read_fingerprint(outcome: HostOutcome) -> Fingerprint:
     """A host's fingerprint in one run. Volatile values (clocks now, load, free space, boot id) are no part of it."""
-    facts, software = outcome.facts or HostFacts(), outcome.software or Software()
-    cpu = facts.cpu
-    found = {
-        **_read_gpus(facts.gpus),
-        "driver": facts.driver,
-        "image digest": software.image_digest or facts.image_digest,
-        "tensorflow": _join(software.tensorflow, software.tensorflow_git),
-        "cuda": software.cuda,
-        "cudnn": software.cudnn,
-        "nccl": software.nccl,
-        "cpu": f"{cpu.sockets or '?'} × {cpu.model}" if cpu.model else None,
-        "processors": str(outcome.cpus_usable or cpu.threads or "") or None,
-        "memory": f"{facts.memory_bytes / (1 << 30):.0f} GiB" if facts.memory_bytes else None,
-        "memory limit": f"{outcome.memory_limit_bytes / (1 << 30):.1f} GiB" if outcome.memory_limit_bytes else None,
-        "governor": cpu.governor,
-        "microcode": cpu.microcode,
-        "kernel": facts.kernel,
-        "runtime": _join(software.runtime, facts.runtime_version),
-        "os": facts.os,
-        "product": facts.product,
-        "python": software.python,
-        "virtualisation": facts.virtualisation,
-    }
-    variables = {f"{_VARIABLE}{name}": value for name, value in software.environment.items()}
-    return {name: value for name, value in {**found, **variables}.items() if value}
+    environment = describe_environment(outcome)
+    return read_environment(environment) if environment else {}
 
 
 def read_environment(environment: Environment) -> Fingerprint:
-    """The fingerprint of a host's environment, as the index keeps it."""
+    """The fingerprint of an environment."""
     known = environment
     memory, limit, processors = known.memory_gib, known.memory_limit_bytes, known.cpus_usable or known.cpu_threads
     found = {
@@ -124,7 +100,7 @@ def read_environment(environment: Environment) -> Fingerprint:
     return {name: value for name, value in {**found, **variables}.items() if value}
 
 
-def _read_gpus(gpus: Sequence[Gpu | GpuKind]) -> dict[str, str | None]:
+def _read_gpus(gpus: Sequence[GpuKind]) -> dict[str, str | None]:
     """Values that are not the same on all GPUs are told side by side, in the order of the GPUs."""
     columns = {
         "gpus": [gpu.name or "" for gpu in gpus],

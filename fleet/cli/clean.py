@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Literal
 
 from fleet.cli.consoles import open_stdout, print_problem
-from fleet.cli.ending import choose_exit_code
+from fleet.cli.ending import Answer, choose_exit_code
 from fleet.cli.passwords import Ask, ask_passwords
 from fleet.cli.select import name_inventory, select
 from fleet.cli.words import answer_interrupt
@@ -48,15 +48,9 @@ class CleanOptions:
 
 
 @dataclass(frozen=True)
-class Cleaned:
+class Cleaned(Answer):
     """What was done on one host."""
 
-    alias: str
-    status: str
-    """`ok` or a `HostStatus`."""
-    reason: str | None = None
-    message: str = ""
-    hint: str = ""
     removed: Leftovers | None = None
     """In a dry run, what would be. None: nobody got that far."""
     kept: Leftovers | None = None

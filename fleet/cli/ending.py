@@ -3,11 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 from fleet.errors import ExitCode
 from fleet.model.result import HostStatus
 
 GOOD = (HostStatus.OK, HostStatus.SKIPPED)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """How it ended for one host."""
+
+    alias: str
+    status: str
+    """`ok` or a `HostStatus`."""
+    reason: str | None = None
+    message: str = ""
+    """A sentence for people; empty when ok."""
+    hint: str = ""
+    """What to do next."""
 
 
 def choose_exit_code(statuses: Iterable[str]) -> ExitCode:

@@ -12,7 +12,7 @@ from typing import Literal
 from rich.text import Text
 
 from fleet.cli.consoles import open_stdout, print_problem
-from fleet.cli.ending import choose_exit_code
+from fleet.cli.ending import Answer, choose_exit_code
 from fleet.cli.passwords import Ask, ask_passwords
 from fleet.cli.select import name_inventory, select
 from fleet.cli.words import answer_interrupt
@@ -34,15 +34,9 @@ from fleet.transport.ssh_tokens import home_directory
 
 
 @dataclass(frozen=True)
-class Pong:
+class Pong(Answer):
     """What one host answered."""
 
-    alias: str
-    status: str
-    """`ok` or a `HostStatus`."""
-    reason: str | None = None
-    message: str = ""
-    hint: str = ""
     latency_s: float | None = None
     """One whole answer on a connection that stands already: the probe, which looks at the engine too."""
     route: Route | None = None

@@ -112,7 +112,7 @@ def test_a_fingerprint_says_what_is_known_of_a_host() -> None:
     assert found["gpus"] == "2 × NVIDIA A100"
     assert found["power limit"] == "400 W + 230 W"
     assert (found["ecc"], found["driver"], found["image digest"]) == ("Enabled", "570.86.10", DIGEST)
-    assert (found["tensorflow"], found["memory"], found["$TF_XLA_FLAGS"]) == ("2.17.0", "251 GiB", "--x")
+    assert (found["tensorflow"], found["memory"], found["$TF_XLA_FLAGS"]) == ("2.17.0", "252 GiB", "--x")
     assert "kernel" not in found  # the probe said nothing of it
     assert read_fingerprint(outcome.model_copy(update={"facts": None, "software": None})) == {}
 

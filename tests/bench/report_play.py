@@ -93,7 +93,7 @@ class Played:
 
 def play(year: Year) -> Played:
     cells, hosts, cohorts = make_tracks(year)
-    lasting = {kind: _list_lasting(year, kind) for kind in FaultKind}
+    lasting = {kind: list_lasting(year, kind) for kind in FaultKind}
     stay_cells = lasting[FaultKind.STEP]
     stay_hosts = {row // year.lab.cells for row in lasting[FaultKind.HOST]}
     for night in range(7, year.lab.nights):
@@ -138,7 +138,8 @@ def pin(nights: Floats) -> Floats:
     return median_rows(nights[:, :14])
 
 
-def _list_lasting(year: Year, kind: FaultKind) -> set[int]:
+def list_lasting(year: Year, kind: FaultKind) -> set[int]:
+    """The series of faults that stay."""
     return {row for fault in year.faults if fault.kind is kind and fault.end == year.lab.nights for row in fault.rows}
 
 

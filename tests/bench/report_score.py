@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fleet.analysis.finding import Level
 from fleet.analysis.robust import Floats
 from tests.bench.report_play import Played
 from tests.bench.report_year import SETTLED, Fault, FaultKind, Year
@@ -37,31 +38,52 @@ class Score:
 
 
 def score_fleet(year: Year, played: Played) -> Score:
-    lab, changed = year.lab, _list_changed(year)
-    cells, hosts, cohorts = (set(track.opened) for track in (played.cells, played.hosts, played.cohorts))
+    lab = year.lab
     slow_hosts = [fault.rows[0] // lab.cells for fault in _list_faults(year, FaultKind.SLOW)]
     up = ~np.isnan(year.times_us[:: lab.cells])  # a host is up or down with all its cells
-    struck = {fault.rows[0] // lab.cells for fault in _list_faults(year, FaultKind.HOST)}
-    shifted = set(range(lab.cells // 6))  # the series of the first cohort come first
     others = np.delete(played.slow, slow_hosts, axis=0)
     begun = others[:, SETTLED:] & ~others[:, SETTLED - 1 : -1]
-    false = sum(
-        _count_false(*told) for told in ((cells, changed), (hosts, struck), (cohorts, shifted))
-    ) + np.count_nonzero(begun)
-    on_time = [
-        (_find_onset(f, year.times_us), f.rows[0] // lab.cells) in hosts for f in _list_faults(year, FaultKind.HOST)
-    ]
-    shifts = [(fault.first, fault.rows[0] % lab.cells) in cohorts for fault in _list_faults(year, FaultKind.COHORT)]
-    return Score(
-        rule="fleet",
-        steps=_share(_find_steps(year, cells)),
-        **_find_drifts(year, cells),
-        hosts=_share(on_time),
-        cohorts=_share(shifts),
+    tracks = {Level.CELL: played.cells, Level.HOST: played.hosts, Level.COHORT: played.cohorts}
+    told = score_told("fleet", year, {level: set(track.opened) for level, track in tracks.items()})
+    return replace(
+        told,
         slow=float(played.slow[slow_hosts][up[slow_hosts]].mean()),
         slow_cells=float(np.mean([played.slow_cells[host][:, up[host]].mean() for host in slow_hosts])),
-        false_alarms=float(false / (lab.nights - SETTLED)),
+        false_alarms=told.false_alarms + float(np.count_nonzero(begun) / (lab.nights - SETTLED)),
         reruns=played.cells.reruns / lab.nights,
+    )
+
+
+def score_told(rule: str, year: Year, told: Mapping[Level, set[tuple[int, int]]], later: int = 0) -> Score:
+    """Of what was told in nights: found is what was told so many measured nights after the first.
+
+    Args:
+        told: night and row.
+    """
+    lab = year.lab
+    expected = {
+        Level.CELL: _list_changed(year),
+        Level.HOST: {fault.rows[0] // lab.cells for fault in _list_faults(year, FaultKind.HOST)},
+        Level.COHORT: set(range(lab.cells // 6)),  # the series of the first cohort come first
+    }
+    on_time = [
+        (_find_onset(f, year.times_us, later), f.rows[0] // lab.cells) in told[Level.HOST]
+        for f in _list_faults(year, FaultKind.HOST)
+    ]
+    shifts = [
+        (fault.first + later, fault.rows[0] % lab.cells) in told[Level.COHORT]
+        for fault in _list_faults(year, FaultKind.COHORT)
+    ]
+    return Score(
+        rule=rule,
+        steps=_share(_find_steps(year, told[Level.CELL], later)),
+        **_find_drifts(year, told[Level.CELL]),
+        hosts=_share(on_time),
+        cohorts=_share(shifts),
+        slow=None,
+        slow_cells=None,
+        false_alarms=sum(_count_false(told[level], rows) for level, rows in expected.items()) / (lab.nights - SETTLED),
+        reruns=0,
     )
 
 
@@ -81,9 +103,9 @@ def score_flags(rule: str, year: Year, flags: NDArray[np.bool_]) -> Score:
     )
 
 
-def _find_steps(year: Year, told: set[tuple[int, int]]) -> list[bool]:
+def _find_steps(year: Year, told: set[tuple[int, int]], later: int = 0) -> list[bool]:
     steps = _list_faults(year, FaultKind.STEP)
-    return [(_find_onset(fault, year.times_us), fault.rows[0]) in told for fault in steps]
+    return [(_find_onset(fault, year.times_us, later), fault.rows[0]) in told for fault in steps]
 
 
 def _find_drifts(year: Year, told: set[tuple[int, int]]) -> dict[str, float]:
@@ -103,10 +125,10 @@ def _find_drifts(year: Year, told: set[tuple[int, int]]) -> dict[str, float]:
     }
 
 
-def _find_onset(fault: Fault, times_us: Floats) -> int | None:
-    """The first night on which it could be seen: its host was up. None: there was none."""
+def _find_onset(fault: Fault, times_us: Floats, later: int = 0) -> int | None:
+    """The first night on which it could be seen, or so many later: its host was up. None: there was none."""
     measured = np.flatnonzero(~np.isnan(times_us[fault.rows[0], fault.first : fault.end]))
-    return fault.first + int(measured[0]) if len(measured) else None
+    return fault.first + int(measured[later]) if len(measured) > later else None
 
 
 def _list_faults(year: Year, kind: FaultKind) -> list[Fault]:

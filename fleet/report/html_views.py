@@ -7,12 +7,14 @@ from collections.abc import Mapping
 from fleet.report.details_model import (
     BatchCurve,
     BatchLine,
+    BatchPoint,
     DeviceRatios,
     Energy,
     EnergyReading,
     PrecisionGain,
     ScalingCurve,
     ScalingLine,
+    ScalingPoint,
     Standings,
     StepTraces,
 )
@@ -28,6 +30,8 @@ from fleet.report.html_table import (
     write_word,
 )
 from fleet.report.wording import count_things, format_rate
+
+_UNPLANNED = TableCell("—", style="n unplanned")
 
 _IDLE = 1.2
 """A GPU that gains less than this by fp16 or bf16 hardly uses its tensor cores."""
@@ -65,20 +69,11 @@ def build_batch_table(curve: BatchCurve, number: int) -> Table:
 
 
 def _write_batch_line(line: BatchLine, sizes: list[int]) -> tuple[TableCell, ...]:
-    points = {point.batch_size: point for point in line.points}
-    cells = []
-    for size in sizes:
-        point = points.get(size)
-        if point is None:
-            cells.append(TableCell("—", style="n unplanned"))
-        elif point.images_per_s is None:
-            cells.append(write_word(point.word, point.kind))
-        else:
-            cells.append(write_rate(point.images_per_s, best=size == line.best))
+    points = {point.batch_size: _write_point(point, best=point.batch_size == line.best) for point in line.points}
     ends = f"at {line.memory_ends}" if line.memory_ends else "not reached"
     return (
         TableCell(line.label),
-        *cells,
+        *(points.get(size, _UNPLANNED) for size in sizes),
         write_number(line.enough),
         TableCell(ends, value=line.memory_ends, style="n"),
     )
@@ -93,18 +88,17 @@ def build_scaling_table(curve: ScalingCurve, number: int) -> Table:
 
 
 def _write_scaling_line(line: ScalingLine, counts: list[int]) -> tuple[TableCell, ...]:
-    points = {point.devices: point for point in line.points}
-    cells = []
-    for count in counts:
-        point = points.get(count)
-        if point is None:
-            cells.append(TableCell("—", style="n unplanned"))
-        elif point.images_per_s is None:
-            cells.append(write_word(point.word, point.kind))
-        else:
-            said = format_percent(point.efficiency) if point.efficiency is not None else ""
-            cells.append(write_rate(point.images_per_s, share=point.efficiency, small=said))
-    return (TableCell(line.label), *cells)
+    points = {point.devices: _write_point(point, share=point.efficiency) for point in line.points}
+    return (TableCell(line.label), *(points.get(count, _UNPLANNED) for count in counts))
+
+
+def _write_point(point: BatchPoint | ScalingPoint, *, best: bool = False, share: float | None = None) -> TableCell:
+    """The rate, with the share of it said below; else the word for why there is none."""
+    if point.images_per_s is None:
+        return write_word(point.word, point.kind)
+    return write_rate(
+        point.images_per_s, best=best, share=share, small=format_percent(share) if share is not None else ""
+    )
 
 
 def build_precision_table(gain: PrecisionGain) -> Table:
@@ -190,7 +184,7 @@ def build_energy_table(energy: Energy) -> Table:
 
 def _write_energy(reading: EnergyReading | None, top: float) -> TableCell:
     if reading is None:
-        return TableCell("—", style="n unplanned")
+        return _UNPLANNED
     said = [f"{format_rate(reading.power_w)} W"] if reading.power_w is not None else []
     said += [format_percent(reading.limit_share)] if reading.limit_share is not None else []
     if reading.images_per_j is None:

@@ -34,6 +34,6 @@ def _build_line(alike: list[Misconfiguration]) -> SettingLine:
 
 
 def name_place(line: SettingLine) -> str:
-    """`gpu[01:03]`, or `gpu07, GPU 0, 2` where it is about some of its GPUs."""
-    gpus = f", GPU {', '.join(map(str, line.gpus))}" if line.gpus else ""
+    """`gpu[01:03]`, or `gpu07, GPU 0, 2` where it is about GPUs, many of which are `GPU [0:7]`."""
+    gpus = f", GPU {', '.join(fold_names(map(str, line.gpus)))}" if line.gpus else ""
     return f"{', '.join(fold_names(line.hosts))}{gpus}"

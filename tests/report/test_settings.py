@@ -15,8 +15,10 @@ from fleet.report.document import make_document
 from fleet.report.html import render_html
 from fleet.report.json_form import write_document
 from fleet.report.markdown import render_markdown
+from fleet.report.setting_lines import name_place
 from fleet.report.terminal import render_terminal
 from fleet.report.view import build_view
+from fleet.report.view_model import SettingLine
 from fleet.store.reader import StoredRun
 from tests.conftest import RunFleet
 from tests.run_builder import Ending, make_cells, make_plan, store_run
@@ -65,6 +67,11 @@ def test_what_is_the_same_on_several_hosts_is_told_once(tmp_path: Path) -> None:
     assert "- · **cpu\\[01:03\\]** CPU governor powersave" in shown["markdown"]
     assert "<b>cpu[01:03]</b> CPU governor powersave" in shown["html"]
     assert shown["html"].index('id="settings"') < shown["html"].index('id="matrix"')
+
+
+def test_neighbouring_gpus_are_told_as_an_inventory_does() -> None:
+    line = SettingLine("ecc", "warning", ("gpu01",), (0, *range(2, 12)), "", "")
+    assert name_place(line) == "gpu01, GPU 0, [2:11]"
 
 
 def test_where_nothing_is_found_nothing_is_shown(tmp_path: Path) -> None:

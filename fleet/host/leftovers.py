@@ -59,7 +59,7 @@ class Leftovers:
     """Ids of jobs that left a name for whoever finds the machine locked."""
     holder: str | None = None
     """Who holds the machine's lock."""
-    size_bytes: int = field(init=False)
+    size_bytes: int = field(init=False, default=0)  # pydantic leaves out a field with neither
     """Of all jobs' directories and files."""
 
     def choose(self, wanted: Callable[[LeftJob], bool]) -> Leftovers:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import fields, is_dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args, get_origin, get_type_hints
 
 import pytest
 from jsonschema import Draft202012Validator
@@ -93,6 +94,27 @@ def test_a_schema_is_one_and_closed(kind: type) -> None:
             fixed = "properties" in part
             assert (part["additionalProperties"] is False) == fixed, part
             assert not fixed or sorted(part["required"]) == sorted(part["properties"])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_field_is_left_out(kind: type) -> None:
+    schema = make_schema(kind)
+    parts = {part["title"]: part for part in (schema, *schema.get("$defs", {}).values())}
+    for known in list_classes(kind, set()):
+        names = [field.name for field in fields(known)] if is_dataclass(known) else list(known.model_fields)
+        assert [name.rstrip("_") for name in names] == list(parts[known.__name__]["properties"]), known
+
+
+def list_classes(hint: Any, seen: set[Any]) -> set[Any]:
+    """The dataclasses and models that a document of this kind is made of."""
+    known = get_origin(hint) or hint
+    if known not in seen and (is_dataclass(known) or hasattr(known, "model_fields")):
+        seen.add(known)
+        for inner in get_type_hints(known).values():
+            list_classes(inner, seen)
+    for inner in get_args(hint):
+        list_classes(inner, seen)
+    return seen
 
 
 def walk(part: Any) -> Iterator[dict[str, Any]]:

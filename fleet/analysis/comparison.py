@@ -9,6 +9,7 @@ from typing import Generic, TypeVar
 
 import numpy as np
 
+from fleet.analysis.baseline import choose_rules
 from fleet.analysis.fingerprint import Difference, Fingerprint, diff_fingerprints
 from fleet.analysis.judgement import SeriesVerdict
 from fleet.analysis.ranking import TIE
@@ -32,6 +33,8 @@ class Measured:
     protocol: int
     payload_sha256: str
     fingerprint: Fingerprint
+    effect: float
+    """The least difference that counts for such a cell. Relative."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +53,8 @@ class Comparison(Generic[Key]):
 
     ratios: Mapping[Key, float]
     """Key → ratio, of the pairs that could be compared."""
+    effects: Mapping[Key, float]
+    """Of the same pairs, the least difference that counts. Relative."""
     ratio: float | None
     """Their geometric mean; None: there are none."""
     interval: tuple[float, float] | None
@@ -67,13 +72,26 @@ class Comparison(Generic[Key]):
     @property
     def verdict(self) -> SeriesVerdict:
         """Incomparable without a pair; better or worse where the interval lies on one side of 1 and the figure is away
-        from it by more than two runs of one machine are (`ranking.TIE`)."""
+        from it by more than two runs of one machine are (`ranking.TIE`); the same where it lies closer to 1 than what
+        counts for a cell; else mixed. Too few pairs for an interval are judged each by itself: what does not say that
+        they are the same never passes for it."""
         if self.ratio is None:
             return SeriesVerdict.INCOMPARABLE
-        low, high = self.interval or (-math.inf, math.inf)
-        if low <= 1 <= high or abs(math.log(self.ratio)) <= TIE:
+        if self.interval is None:
+            moved = {self.judge(key) for key in self.ratios} - {SeriesVerdict.SAME}
+            return SeriesVerdict.MIXED if len(moved) > 1 else next(iter(moved), SeriesVerdict.SAME)
+        low, high = self.interval
+        if not low <= 1 <= high and abs(math.log(self.ratio)) > TIE:
+            return SeriesVerdict.WORSE if self.ratio > 1 else SeriesVerdict.BETTER
+        least = max(self.effects.values())
+        return SeriesVerdict.SAME if 1 - least <= low and high <= 1 + least else SeriesVerdict.MIXED
+
+    def judge(self, key: Key) -> SeriesVerdict:
+        """The verdict on one pair, by the rates as tables show them."""
+        change = 1 / self.ratios[key] - 1
+        if abs(change) <= self.effects[key]:
             return SeriesVerdict.SAME
-        return SeriesVerdict.WORSE if self.ratio > 1 else SeriesVerdict.BETTER
+        return SeriesVerdict.BETTER if change > 0 else SeriesVerdict.WORSE
 
 
 def read_measured(cell: CellResult, fingerprint: Fingerprint) -> Measured | None:
@@ -81,7 +99,8 @@ def read_measured(cell: CellResult, fingerprint: Fingerprint) -> Measured | None
     middle = cell.timing.quantiles_us.get("p50") if cell.timing else None
     if not is_measured(cell) or not middle or middle <= 0:
         return None
-    return Measured(cell.measured.id, middle, cell.protocol, cell.payload_sha256, fingerprint)
+    effect = choose_rules(cell.measured).effect
+    return Measured(cell.measured.id, middle, cell.protocol, cell.payload_sha256, fingerprint, effect)
 
 
 def find_refusal(left: Measured, right: Measured) -> Refusal | None:
@@ -120,6 +139,7 @@ def compare(left: Mapping[Key, Measured], right: Mapping[Key, Measured], seed: i
     logs = np.log(np.array(list(ratios.values()), dtype=np.float64))
     return Comparison(
         ratios=ratios,
+        effects={key: max(left[key].effect, right[key].effect) for key in ratios},
         ratio=float(np.exp(logs.mean())) if len(logs) else None,
         interval=_bootstrap(logs, seed) if len(logs) >= 3 else None,
         total=len({*left, *right}),

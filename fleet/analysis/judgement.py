@@ -26,6 +26,8 @@ class SeriesVerdict(StrEnum):
     """It was not measured by the same protocol and payload: see `comparison`."""
     LEARNING = "learning"
     """Fewer nights than a baseline needs."""
+    MIXED = "mixed"
+    """Of many cells: some went one way and others did not, so that nothing is to be said of all."""
 
 
 @dataclass(frozen=True)

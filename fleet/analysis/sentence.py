@@ -77,4 +77,5 @@ def say_comparison(comparison: Comparison[Key]) -> str:
     if comparison.interval:
         low, high = comparison.interval
         speed += f" ({1 / high:.3g} to {1 / low:.3g})"
-    return f"{speed}, from {comparison.count} of {comparison.total} cells"
+    agreed = ", and its cells do not agree" if comparison.verdict is SeriesVerdict.MIXED else ""
+    return f"{speed}, from {comparison.count} of {comparison.total} cells{agreed}"

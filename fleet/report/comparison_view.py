@@ -7,17 +7,21 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from fleet.analysis.baseline import choose_rules
 from fleet.analysis.comparison import Comparison, Measured, compare, read_measured
 from fleet.analysis.fingerprint import read_fingerprint
+from fleet.analysis.judgement import SeriesVerdict
 from fleet.analysis.sentence import say_comparison, say_refusal
+from fleet.model.disturbance import find_disturbance
 from fleet.model.result import CellResult
 from fleet.model.suite import Cell
+from fleet.report.legend import mark_value
 from fleet.report.wording import count_things, fold_names, make_line
 from fleet.store.reader import StoredRun
 
 Key = tuple[str, str]
 """The host's name, and the id of the planned cell."""
+
+_WORDS = {SeriesVerdict.BETTER: "faster", SeriesVerdict.WORSE: "slower"}
 
 
 @dataclass(frozen=True)
@@ -43,6 +47,9 @@ class CellLine:
     """right ÷ left − 1."""
     word: str
     """`faster` or `slower` from the least effect on that counts for such a cell; else `same`."""
+    left_marks: str
+    """What is to be minded with the value, a sign each: `~` not steady, `!` others used the host. So is the next."""
+    right_marks: str
 
 
 @dataclass(frozen=True)
@@ -63,7 +70,7 @@ class ComparisonView:
     left: Side
     right: Side
     verdict: str
-    """`better`, `same`, `worse` or `incomparable`."""
+    """`better`, `same`, `worse`, `mixed` (its cells do not agree) or `incomparable`."""
     sentence: str
     hosts: tuple[HostLine, ...]
     cells: tuple[CellLine, ...]
@@ -79,6 +86,7 @@ class _Found:
     measured: Measured
     cell: Cell
     rate: float
+    marks: str
 
 
 def build_comparison(left: StoredRun, right: StoredRun, hosts: tuple[str, str] | None = None) -> ComparisonView:
@@ -101,7 +109,7 @@ def build_comparison(left: StoredRun, right: StoredRun, hosts: tuple[str, str] |
         verdict=whole.verdict.value,
         sentence=say_comparison(whole),
         hosts=tuple(_build_host(name, values[0], values[1], shown) for name in names),
-        cells=tuple(_build_cell(key, before[key], after[key], shown) for key in whole.ratios),
+        cells=tuple(_build_cell(key, before[key], after[key], whole.judge(key), shown) for key in whole.ratios),
         differences=_list_differences(whole),
         left_out=_list_left_out(whole, before, after, shown),
     )
@@ -122,7 +130,9 @@ def _collect(run: StoredRun, alias: str | None) -> dict[Key, _Found]:
         for cell in outcome.cells:
             measured, rate = read_measured(cell, fingerprint), _read_rate(cell)
             if measured is not None and rate:
-                found[host.alias, cell.cell_id] = _Found(measured, cell.measured, rate)
+                steady = cell.timing.steady if cell.timing else None
+                marks = mark_value(steady=steady, disturbed=bool(find_disturbance(cell, outcome)))
+                found[host.alias, cell.cell_id] = _Found(measured, cell.measured, rate, marks)
     return found
 
 
@@ -145,10 +155,10 @@ def _build_host(name: str, left: Mapping[Key, Measured], right: Mapping[Key, Mea
     )
 
 
-def _build_cell(key: Key, left: _Found, right: _Found, shown: str) -> CellLine:
-    change = right.rate / left.rate - 1
-    word = "same" if abs(change) <= choose_rules(left.cell).effect else "faster" if change > 0 else "slower"
-    return CellLine(shown or make_line(key[0]), left.cell, left.rate, right.rate, change, word)
+def _build_cell(key: Key, left: _Found, right: _Found, verdict: SeriesVerdict, shown: str) -> CellLine:
+    change, word = right.rate / left.rate - 1, _WORDS.get(verdict, "same")
+    host = shown or make_line(key[0])
+    return CellLine(host, left.cell, left.rate, right.rate, change, word, left.marks, right.marks)
 
 
 def _list_differences(whole: Comparison[Key]) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from fleet.report.columns import GROUP_ABOVE, find_shared, label_groups, name_workload
 from fleet.report.details_model import Standings
 from fleet.report.html_table import Head, Table, TableCell, choose_bar, format_percent, write_rate, write_word
+from fleet.report.legend import mark_entry
 from fleet.report.view_model import Entry, GroupEntry, Matrix, Row
 from fleet.report.wording import format_rate, format_spread
 
@@ -74,11 +75,6 @@ def _write_entry(entry: Entry, top: float) -> TableCell:
     said += [entry.found] if entry.found else []
     cell = write_rate(entry.images_per_s, best=entry.best, share=share, small=" · ".join(said))
     return TableCell(f"{cell.text}{mark_entry(entry)}", cell.small, cell.value, cell.style)
-
-
-def mark_entry(entry: Entry) -> str:
-    """What is to be minded with a value, a sign each."""
-    return ("~" if entry.steady is False else "") + ("!" if entry.disturbed else "")
 
 
 def _build_hardware_columns(matrix: Matrix) -> Table:

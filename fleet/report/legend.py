@@ -6,7 +6,28 @@ from collections.abc import Sequence
 
 from fleet.model.telemetry import CPU_BUSY, GPU_BUSY
 from fleet.report.columns import GROUP_ABOVE
-from fleet.report.view_model import Matrix, Row
+from fleet.report.view_model import Entry, Matrix, Row
+
+_MARKS = {
+    "~": "~ not steady: the second half of its steps is more than 1 % off the first",
+    "!": f"! others used the host meanwhile: from {CPU_BUSY * 100:.0f} % of its processors on, "
+    f"or {GPU_BUSY * 100:.0f} % of a GPU",
+}
+
+
+def mark_entry(entry: Entry) -> str:
+    """What is to be minded with an entry's value, a sign each."""
+    return mark_value(steady=entry.steady, disturbed=bool(entry.disturbed))
+
+
+def mark_value(*, steady: bool | None, disturbed: bool) -> str:
+    """What is to be minded with a value, a sign each."""
+    return ("~" if steady is False else "") + ("!" if disturbed else "")
+
+
+def explain_marks(marks: str) -> list[str]:
+    """What those of the signs mean that occur."""
+    return [meaning for sign, meaning in _MARKS.items() if sign in marks]
 
 
 def explain_symbols(matrices: Sequence[Matrix], *, each_host: bool = False) -> list[str]:
@@ -26,12 +47,8 @@ def explain_symbols(matrices: Sequence[Matrix], *, each_host: bool = False) -> l
         meanings.append("± scatter from step to step (1.48 × MAD ÷ median)")
     if any(grouped):
         meanings.append("each column: median, lowest–highest, ▼ slowest host")
-    marked = each_host or not all(grouped)
-    if any(entry.steady is False for entry in entries) and marked:
-        meanings.append("~ not steady: the second half of its steps is more than 1 % off the first")
-    if any(entry.disturbed for entry in entries) and marked:
-        share, gpu = f"{CPU_BUSY * 100:.0f} %", f"{GPU_BUSY * 100:.0f} %"
-        meanings.append(f"! others used the host meanwhile: from {share} of its processors on, or {gpu} of a GPU")
+    if each_host or not all(grouped):
+        meanings += explain_marks("".join(map(mark_entry, entries)))
     if any(entry.kind == "unplanned" for entry in entries):
         meanings.append("— not planned for this host")
     return meanings

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
+from fleet.report.legend import mark_entry
 from fleet.report.setting_lines import SIGNS, name_place
 from fleet.report.view_model import Entry, FailureLine, Matrix, Row, SettingLine, View
 from fleet.report.wording import fold_names, format_rate, format_spread, format_time, say_end
@@ -86,10 +87,9 @@ def _say_entry(row: Row, entry: Entry) -> str:
     if entry.images_per_s is None:
         return entry.word or "—"
     best = "★ " if entry.best else ""
-    marks = ("~" if entry.steady is False else "") + ("!" if entry.disturbed else "")
     spread = f" {format_spread(entry.spread)}" if entry.spread is not None else ""
     found = f" ({entry.found})" if entry.found else ""
-    return f"{best}{format_rate(entry.images_per_s)}{marks}{spread}{found}"
+    return f"{best}{format_rate(entry.images_per_s)}{mark_entry(entry)}{spread}{found}"
 
 
 def _render_row(cells: Iterable[str], *, escaped: bool = False) -> str:

@@ -8,11 +8,18 @@ from rich.console import Console
 from rich.text import Text
 
 from fleet.report.comparison_view import CellLine, ComparisonView, HostLine, Side
+from fleet.report.legend import explain_marks
 from fleet.report.terminal_blocks import Column, Ink, print_blocks, print_indented
 from fleet.report.terminal_matrix import split_parameters
 from fleet.report.wording import format_rate, format_time
 
-_STYLES = {"better": "bold green", "same": "bold", "worse": "bold red", "incomparable": "bold yellow"}
+_STYLES = {
+    "better": "bold green",
+    "same": "bold",
+    "worse": "bold red",
+    "mixed": "bold yellow",
+    "incomparable": "bold yellow",
+}
 _SIGNS = {"faster": ("▲", "green"), "slower": ("▼", "red"), "same": ("", "")}
 _LINES = 20
 """At most so many of what was not compared; the rest are counted."""
@@ -65,8 +72,8 @@ def _print_cells(console: Console, lines: Sequence[CellLine], ink: Ink) -> None:
     if len({line.host for line in ordered}) > 1:
         keys.append(Column(ink.text("host"), tuple(ink.text(line.host) for line in ordered)))
     columns = [
-        Column(ink.text("left"), tuple(ink.text(format_rate(line.left)) for line in ordered), "right", numeric=True),
-        Column(ink.text("right"), tuple(ink.text(format_rate(line.right)) for line in ordered), "right", numeric=True),
+        Column(ink.text("left"), _write_rates([(line.left, line.left_marks) for line in ordered], ink), "right"),
+        Column(ink.text("right"), _write_rates([(line.right, line.right_marks) for line in ordered], ink), "right"),
         Column(ink.text("change"), tuple(_write_change(line, ink) for line in ordered), "right", numeric=True),
     ]
     console.print(Text.assemble(ink.text("Cells", "bold"), ink.text("  images per second, higher is better", "dim")))
@@ -74,7 +81,18 @@ def _print_cells(console: Console, lines: Sequence[CellLine], ink: Ink) -> None:
     print_blocks(console, keys, columns)
     if shared:
         print_indented(console, ink.text(f"all cells: {', '.join(shared)}", "dim"), 0)
+    meanings = explain_marks("".join(line.left_marks + line.right_marks for line in ordered))
+    for meaning in meanings:
+        print_indented(console, ink.text(meaning, "dim"), 0)
+    if shared or meanings:
         console.print()
+
+
+def _write_rates(rates: Sequence[tuple[float, str]], ink: Ink) -> tuple[Text, ...]:
+    widest = max(len(marks) for _, marks in rates)
+    return tuple(
+        Text.assemble(ink.text(format_rate(rate)), ink.text(f"{marks:<{widest}}", "yellow")) for rate, marks in rates
+    )
 
 
 def _write_change(line: CellLine, ink: Ink) -> Text:

@@ -10,6 +10,7 @@ from rich.text import Text
 
 from fleet.model.suite import Cell
 from fleet.report.columns import GROUP_ABOVE
+from fleet.report.legend import mark_entry
 from fleet.report.terminal_blocks import Column, Ink, print_blocks, print_indented
 from fleet.report.view_model import Entry, GroupEntry, HardwareGroup, Matrix
 from fleet.report.wording import count_things, fold_names, format_rate, format_spread
@@ -77,7 +78,7 @@ def _build_host_columns(matrix: Matrix, ink: Ink) -> list[Column]:
     for place, alias in enumerate(matrix.hosts):
         entries = [row.entries[place] for row in matrix.rows]
         spreads = [format_spread(entry.spread) if entry.spread is not None else "" for entry in entries]
-        widths = (max(map(len, spreads)), max(len(_mark(entry)) for entry in entries))
+        widths = (max(map(len, spreads)), max(len(mark_entry(entry)) for entry in entries))
         cells = tuple(_write_entry(entry, widths, ink) for entry in entries)
         columns.append(Column(ink.text(alias), cells, "right", numeric=True))
     return columns
@@ -93,16 +94,11 @@ def _write_entry(entry: Entry, widths: tuple[int, int], ink: Ink) -> Text:
     style = "bold green" if entry.best else ""
     return Text.assemble(
         ink.text(("★ " if entry.best else "") + format_rate(entry.images_per_s), style),
-        ink.text(f"{_mark(entry):<{widths[1]}}" if widths[1] else "", "yellow"),
+        ink.text(f"{mark_entry(entry):<{widths[1]}}" if widths[1] else "", "yellow"),
         ink.text(f" {spread:>{widths[0]}}" if widths[0] else "", "dim"),
         ink.text(f"\n{entry.found}" if entry.found else "", "dim"),
         justify="right",
     )
-
-
-def _mark(entry: Entry) -> str:
-    """What is to be minded with a value, a sign each."""
-    return ("~" if entry.steady is False else "") + ("!" if entry.disturbed else "")
 
 
 def _stack_words(words: str, widest: int = 16) -> str:

@@ -18,7 +18,7 @@ from tests.run_builder import DIGEST, SHA, Ending, make_cells, make_facts, make_
 
 
 def measured(step_us: float, cell: str = "resnet50", **fingerprint: str) -> Measured:
-    return Measured(cell, step_us, 1, SHA, fingerprint)
+    return Measured(cell, step_us, 1, SHA, fingerprint, 0.05)
 
 
 def test_the_figure_is_the_geometric_mean_of_what_both_measured() -> None:
@@ -52,9 +52,16 @@ def test_the_interval_over_cells_holds_the_truth_as_often_as_it_says() -> None:
     [
         ([110.0, 112, 108, 111], "worse"),
         ([90.0, 92, 88, 91], "better"),
-        ([110.0, 90, 105, 96], "same"),  # not sure
+        ([110.0, 90, 105, 96], "mixed"),
+        ([833.0, 100, 100, 100], "mixed"),
+        ([103.0, 99, 101, 98], "same"),  # whatever it is, it is less than counts for a cell
         ([100.2, 100.3, 100.2, 100.25], "same"),  # sure, and no more than two runs of one machine
-        ([150.0, 150], "same"),  # two cells say nothing of others
+        ([833.0], "worse"),  # too few for an interval: each by itself
+        ([150.0, 150], "worse"),
+        ([50.0, 101], "better"),
+        ([833.0, 50], "mixed"),
+        ([104.0], "same"),
+        ([104.0, 97], "same"),
         ([], "incomparable"),
     ],
 )
@@ -175,3 +182,5 @@ def test_a_comparison_in_words() -> None:
     right = {i: measured(50, str(i)) for i in range(3)}
     assert say_comparison(compare(left, right)) == "2 times as fast (2 to 2), from 3 of 4 cells"
     assert say_comparison(compare(left, {0: measured(80, "0")})) == "1.25 times as fast, from 1 of 4 cells"
+    apart = say_comparison(compare(left, {0: measured(50, "0"), 1: measured(200, "1")}))
+    assert apart == "1 times as fast, from 2 of 4 cells, and its cells do not agree"

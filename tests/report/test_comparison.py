@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Mapping
 from io import StringIO
 from pathlib import Path
@@ -58,6 +59,28 @@ def test_each_host_and_cell_is_compared_with_itself(tmp_path: Path) -> None:
     }
     assert (view.left.run_id, view.right.run_id) == (FIRST, SECOND)
     assert view.differences == view.left_out == ()
+
+
+def test_one_cell_is_judged_by_itself(tmp_path: Path) -> None:
+    plans = [make_plan({"cpu01": CELLS[:1]}, run_id) for run_id in (FIRST, SECOND)]
+    left, right = (
+        store_run(tmp_path, plan, {"cpu01": Ending(rate)}) for plan, rate in zip(plans, (346, 41.7), strict=True)
+    )
+    view = build_comparison(left, right)
+
+    assert (view.verdict, view.hosts[0].low, view.cells[0].word) == ("worse", None, "slower")
+    assert show(view).startswith("WORSE  0.121 times as fast, from 1 of 1 cells\n")
+    assert build_comparison(left, left).verdict == "same"
+
+
+def test_values_bear_the_marks_that_the_report_gives_them(tmp_path: Path) -> None:
+    view = compare(tmp_path, {"cpu01": Ending(unsteady=[0])}, {"cpu01": Ending(others={0: 0.4, 1: 0.4})})
+
+    assert [(line.left_marks, line.right_marks) for line in view.cells[:3]] == [("~", "!"), ("", "!"), ("", "")]
+    said = show(view)
+    assert re.search(r"100~ +100! ", said)
+    assert "~ not steady: " in said and "! others used the host meanwhile: " in said
+    assert "meanwhile" not in show(compare(tmp_path / "quiet", {"cpu01": Ending()}, {"cpu01": Ending()}))
 
 
 def test_what_changed_on_the_hosts_is_named(tmp_path: Path) -> None:

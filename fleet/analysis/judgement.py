@@ -133,6 +133,24 @@ def confirm(judgement: Judgement, again: Floats, known: NDArray[np.bool_] | None
     return replace(judgement, step=step, drifted=drifted, unsure=unsure)
 
 
+def uphold(judgement: Judgement, suspected: Judgement, known: NDArray[np.bool_]) -> Judgement:
+    """What this run confirms of what the one before it was suspected of, where nothing is measured twice in a night.
+
+    Only what was a suspicion then, by the baseline of then: a value from before there was one, or within its limit, has
+    suspected nothing. Asked about one suspect, 3 spreads suffice now, if both are alike; 4 need not be.
+
+    Args:
+        suspected: the judgement of the run before; a subject that was not measured in it, of the last that did.
+        known: series whose incident is open, which need no confirmation.
+    """
+    baseline = judgement.baseline
+    step = _agree(suspected.step, _sign_beyond(judgement.change, baseline.again_limit))
+    alike = _are_alike(judgement.change, suspected.change) | (judgement.step == step)
+    step = np.where(known, judgement.step, np.where(alike, step, 0)).astype(np.int8)
+    drifted = np.where(known, judgement.drifted, _agree(suspected.drifted, judgement.drifted))
+    return replace(judgement, step=step, drifted=drifted)
+
+
 def _are_alike(first: Floats, second: Floats) -> NDArray[np.bool_]:
     """Neither is more than twice the other."""
     sizes = np.abs(np.stack([first, second]))

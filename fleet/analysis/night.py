@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from fleet.analysis.baseline import CELL_FLOOR, Rules, make_baseline
 from fleet.analysis.finding import Finding, Level, Subject, Told, collect_findings, fold_findings
-from fleet.analysis.history import align_nights
+from fleet.analysis.history import align_nights, find_last
 from fleet.analysis.incident import Ending, Incident, settle
-from fleet.analysis.judgement import SeriesVerdict, confirm, judge
+from fleet.analysis.judgement import DRIFT_NIGHTS, SeriesVerdict, judge, uphold
 from fleet.analysis.robust import Floats, median_rows, take_last
 from fleet.analysis.rollup import COHORT, HOST, LEAST, expect_spread, roll_up
 from fleet.store.readings import Values
@@ -42,7 +42,8 @@ def judge_night(
 ) -> Judged:
     """Judge the last of the first `count` runs.
 
-    There is no second run in a night. What a run suspects is confirmed by the next one that finds the same.
+    There is no second run in a night. What a run suspects is confirmed by the next one that finds the same; what it
+    could not judge yet, it did not suspect.
 
     Args:
         values: runs of one suite, oldest first.
@@ -67,11 +68,12 @@ def judge_night(
     effects = [rule.effect for rule in rules] + [_choose(subject).effect for subject in subjects[len(cells) :]]
     floors = np.concatenate([[rule.floor for rule in rules], _expect(settled[: len(cells)], rules, groups, subjects)])
     baseline = make_baseline(settled, np.array(effects), floors, moved)
-    recent = np.concatenate([take_last(nights[:, :-1], 2), nights[:, -1:]], axis=1)
+    recent = np.concatenate([take_last(nights[:, :-1], DRIFT_NIGHTS), nights[:, -1:]], axis=1)
     first = judge(baseline, recent)
+    earlier = make_baseline(_leave_out_last(settled, nights[:, :-1]), np.array(effects), floors, moved)
     watched = {incident.subject for incident in incidents if incident.ending is None}
     known = np.array([subject in watched for subject in subjects], dtype=np.bool_)
-    confirmed = confirm(first, recent[:, -2:-1], known)
+    confirmed = uphold(first, judge(earlier, recent[:, :-1]), known)
     findings = collect_findings(confirmed, subjects, watched)
     suspected = collect_findings(first, subjects)
     open_now = {
@@ -88,6 +90,14 @@ def judge_night(
         learning=int(np.count_nonzero(baseline.learning[: len(cells)][tonight])),
         nights=int(known_nights.max(initial=0)),
     )
+
+
+def _leave_out_last(settled: Floats, nights: Floats) -> Floats:
+    """What the last value of each series was judged by."""
+    left = settled.copy()
+    if nights.shape[1]:
+        left[np.arange(len(left)), find_last(nights)] = np.nan
+    return left
 
 
 def _name_groups(values: Values, cohorts: Mapping[str, frozenset[str]]) -> tuple[list[Subject], list[NDArray[np.intp]]]:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fleet.analysis.baseline import CPU_OR_MANY, ONE_GPU, choose_rules, find_detectable, make_baseline
-from fleet.analysis.judgement import Judgement, confirm, judge
+from fleet.analysis.judgement import Judgement, confirm, judge, uphold
 from fleet.analysis.robust import Floats
 from fleet.model.suite import Cell
 from tests.analysis.night_builder import NOISE, add_spikes, make_nights
@@ -108,6 +108,43 @@ def test_an_open_incident_needs_no_second_run() -> None:
     judgement = judge(make_baseline(np.array([QUIET, QUIET]), 0.03), np.array([[1000.0, 1000, 1100]] * 2))
     confirmed = confirm(judgement, np.full((2, 1), NAN), known=np.array([True, False]))
     assert confirmed.verdicts.tolist() == ["worse", "same"]
+
+
+def judge_next(history: list[float], *runs: float, known: bool = False) -> str:
+    """The verdict on the last of two runs in a row."""
+    nights = np.array([[*history, *runs]])
+    count = len(history)
+    before, now = (judge(make_baseline(nights[:, :end], 0.03), nights[:, : end + 1]) for end in (count, count + 1))
+    return str(uphold(now, before, np.array([known])).verdicts[0])
+
+
+@pytest.mark.parametrize(
+    ("history", "runs", "verdict"),
+    [
+        (QUIET, (1031, 1032), "worse"),
+        (QUIET, (969, 968), "better"),
+        (QUIET, (1031, 969), "same"),
+        (QUIET, (1029, 1100), "same"),  # the run before was within its limit
+        (QUIET, (1050, 1200), "worse"),  # slow by another amount every time
+        (QUIET[:6], (800, 800), "same"),  # the run before was still learning
+        (QUIET[:6], (1300, 1300), "same"),
+        (QUIET[:7], (1300, 1300), "worse"),
+        (QUIET[:5], (1300, 1300), "learning"),
+    ],
+)
+def test_a_run_confirms_what_the_one_before_was_suspected_of(
+    history: list[float], runs: tuple[float, ...], verdict: str
+) -> None:
+    assert judge_next(history, *runs) == verdict
+
+
+def test_the_next_run_confirms_from_three_spreads_on() -> None:
+    noisy = [1000.0 + 20 * (-1) ** night for night in range(14)]  # spread 2.965 %
+    assert judge_next(noisy, 1120, 1095) == "worse"
+    assert judge_next(noisy, 1120, 1075) == "same"
+    assert judge_next(noisy, 1095, 1120) == "same"  # 9.5 % was no suspicion
+    assert judge_next(noisy, 1250, 1095) == "same"  # not of a size
+    assert judge_next(noisy, 1000, 1120, known=True) == "worse"
 
 
 def rerun(judgement: Judgement, runs: list[Floats]) -> Judgement:

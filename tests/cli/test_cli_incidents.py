@@ -73,6 +73,20 @@ def test_one_run_suspects_and_the_next_confirms(run_fleet: RunFleet, workspace: 
     assert json.loads(run_fleet("incidents", "--json").stdout) == document
 
 
+def test_a_run_that_was_still_learning_has_suspected_nothing(run_fleet: RunFleet, workspace: Path) -> None:
+    reports = workspace / "reports"
+    store_nights(reports, range(1, 7))
+    store_nights(reports, range(7, 8), slow=0.7)  # the last one that nobody can judge
+    store_nights(reports, range(8, 9), slow=0.12)
+    suspected = run_fleet("report")
+    assert suspected.returncode == 0
+    assert re.search(r"suspicion: cpu02 \S+ −8\d\.\d % and 1 more cell, not confirmed", suspected.stdout)
+    store_nights(reports, range(9, 10), slow=0.12)
+    assert run_fleet("report").returncode == 5
+    (line,) = json.loads(run_fleet("incidents", "--json").stdout)["incidents"]
+    assert line["opened"] == name(9)
+
+
 def test_what_is_accepted_is_the_level_to_compare_with(run_fleet: RunFleet, workspace: Path) -> None:
     reports = workspace / "reports"
     store_nights(reports, range(1, 11))

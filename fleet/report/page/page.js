@@ -109,8 +109,8 @@
     };
   }
 
-  function paint(chart) {
-    const layout = { template: theme(), ...chart.layout };
+  function paint(chart, width) {
+    const layout = { template: theme(), ...chart.layout, ...(width && { width }) };
     layout.shapes = (chart.layout.shapes || []).map((shape) => ({
       ...shape,
       fillcolor: color(shape.name === "incident" ? "bad-back" : "warn-back"),
@@ -127,9 +127,23 @@
   }
 
   const drawn = new Set();
-  function draw(element) {
+  function draw(element, width) {
     drawn.add(element);
-    return Plotly.react(element, ...paint(charts[Number(element.dataset.chart)]));
+    return Plotly.react(element, ...paint(charts[Number(element.dataset.chart)], width));
+  }
+
+  // On paper: all of them, in light colours, and as wide as a sheet in landscape has room for.
+  function print(elements) {
+    root.classList.add("printing");
+    for (const element of elements) {
+      const pair = element.closest(".pairs > .block:not(:only-child)");
+      draw(element, pair ? 490 : 1000);
+    }
+  }
+
+  function redraw() {
+    root.classList.remove("printing");
+    drawn.forEach(async (element) => Plotly.Plots.resize(await draw(element)));
   }
 
   // Without a chart its figures stay unfolded.
@@ -146,8 +160,9 @@
       }
     }, { rootMargin: "400px" });
     elements.forEach((element) => near.observe(element));
-    addEventListener("beforeprint", () => elements.forEach((element) => drawn.has(element) || draw(element)));
-    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => drawn.forEach(draw));
+    addEventListener("beforeprint", () => print(elements));
+    addEventListener("afterprint", redraw);
+    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
   }
 
   if (!script.dataset.plotly) {

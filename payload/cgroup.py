@@ -15,11 +15,14 @@ def count_cpus() -> int:
         count = len(os.sched_getaffinity(0))
     except AttributeError:
         count = os.cpu_count() or 1
-    for folder in _list_folders("cpu"):
-        quota = _read_quota(folder)
-        if quota is not None:
-            count = min(count, max(1, int(quota)))
-    return count
+    quota = read_cpu_quota()
+    return count if quota is None else min(count, max(1, int(quota)))
+
+
+def read_cpu_quota() -> Optional[float]:
+    """Processors' worth of time: the lowest quota above this process. None: there is none."""
+    quotas = [quota for quota in map(_read_quota, _list_folders("cpu")) if quota is not None]
+    return min(quotas) if quotas else None
 
 
 def read_memory_limit() -> Optional[int]:

@@ -10,7 +10,7 @@ from typing import Any, Dict, Optional
 
 from payload.catalog import read_catalog
 from payload.cell import Cell, find_unsupported, name_cell
-from payload.cgroup import count_cpus, count_oom_kills, read_memory_limit
+from payload.cgroup import count_cpus, count_oom_kills, read_cpu_quota, read_memory_limit
 from payload.environment import make_environment
 from payload.errors import Verdict, explain, judge_death, judge_hang
 from payload.files import write_json
@@ -84,6 +84,7 @@ class Job:
         document.update(found)
         self._gpus = found["gpus_usable"] or 0
         document["cpus_usable"] = count_cpus()
+        document["cpu_quota"] = read_cpu_quota()
         document["memory_limit_bytes"] = read_memory_limit()
         return document
 

@@ -6,13 +6,16 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from fleet.model.environment import Environment, GpuKind, describe_environment
+from fleet.model.environment import RULES, SETTINGS, Environment, GpuKind, describe_environment
+from fleet.model.plan import HostPlan, Plan
 from fleet.model.result import HostOutcome
 
 FIELDS = (
     "gpus",
     "power limit",
     "mig",
+    *(f"fleet_{name}" for name in SETTINGS),
+    *RULES,
     "driver",
     "image digest",
     "tensorflow",
@@ -37,7 +40,8 @@ FIELDS = (
     "virtualisation",
 )
 """In the order in which one would suspect them; a variable of the environment comes after NCCL. Other hardware explains
-itself; a power limit set at boot has cost 40 % and looked like software; drivers and images are what people change."""
+itself; a power limit set at boot has cost 40 % and looked like software; settings, drivers and images are what people
+change."""
 
 _AFTER_NCCL = FIELDS.index("nccl")
 _VARIABLE = "$"
@@ -65,16 +69,16 @@ class Suspect:
     """Hosts with the change and without it: they speak against it."""
 
 
-def read_fingerprint(outcome: HostOutcome) -> Fingerprint:
+def read_fingerprint(outcome: HostOutcome, plan: Plan, host: HostPlan) -> Fingerprint:
     """A host's fingerprint in one run. Volatile values (clocks now, load, free space, boot id) are no part of it."""
-    environment = describe_environment(outcome)
+    environment = describe_environment(outcome, host.settings, plan.rules)
     return read_environment(environment) if environment else {}
 
 
 def read_environment(environment: Environment) -> Fingerprint:
     """The fingerprint of an environment."""
     known = environment
-    memory, limit, processors = known.memory_gib, known.memory_limit_bytes, known.cpus_usable or known.cpu_threads
+    memory, limit, processors = known.memory_gib, known.memory_limit_bytes, _find_processors(known)
     found = {
         **_read_gpus(known.gpus),
         "driver": known.driver,
@@ -84,7 +88,7 @@ def read_environment(environment: Environment) -> Fingerprint:
         "cudnn": known.cudnn,
         "nccl": known.nccl,
         "cpu": f"{known.cpu_sockets or '?'} × {known.cpu_model}" if known.cpu_model else None,
-        "processors": str(processors or "") or None,
+        "processors": f"{processors:.4g}" if processors else None,
         "memory": f"{memory} GiB" if memory else None,
         "memory limit": f"{limit / (1 << 30):.1f} GiB" if limit else None,
         "governor": known.cpu_governor,
@@ -97,7 +101,13 @@ def read_environment(environment: Environment) -> Fingerprint:
         "virtualisation": known.virtualisation,
     }
     variables = {f"{_VARIABLE}{name}": value for name, value in known.variables.items()}
-    return {name: value for name, value in {**found, **variables}.items() if value}
+    return {name: value for name, value in {**found, **variables, **known.settings}.items() if value}
+
+
+def _find_processors(known: Environment) -> float | None:
+    """What the payload could use; 0.5 where a quota allows half of one's time."""
+    usable = known.cpus_usable or known.cpu_threads
+    return usable if usable is None or known.cpu_quota is None else min(usable, known.cpu_quota)
 
 
 def _read_gpus(gpus: Sequence[GpuKind]) -> dict[str, str | None]:

@@ -73,7 +73,8 @@ def find_cause(index: Index, group: IncidentGroup, cohorts: dict[str, frozenset[
     """
     subject = group.head.subject
     affected = cohorts.get(subject.name) or frozenset({subject.name})
-    runs = [run_id for run_id in list_complete(index.database) if run_id <= group.head.opened]
+    suite = next((run.suite for run in index.list_runs() if run.run_id == group.head.opened), None)
+    runs = [run_id for run_id in list_complete(index.database, suite) if run_id <= group.head.opened]
     # The run before the one that confirmed it was the first that suspected it.
     known = read_environments(index.database, runs[-10:])
     now = pick_environments(known, group.head.opened)

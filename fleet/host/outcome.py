@@ -64,6 +64,7 @@ def build_outcome(
         facts=facts,
         software=_read_software(expected.plan, system, files),
         cpus_usable=system.cpus_usable if system else None,
+        cpu_quota=system.cpu_quota if system else None,
         memory_limit_bytes=system.memory_limit_bytes if system else None,
         others_after=read_apps(files["others"].decode(errors="replace")) if "others" in files else None,
         cells=cells,

@@ -9,13 +9,20 @@ from pydantic import Field
 
 from fleet.model.base import Noun
 from fleet.model.facts import Gpu, HostFacts, Software, nominal_memory_gib
+from fleet.model.inventory import Settings
 from fleet.model.result import HostOutcome
+from fleet.model.suite import Rules
 from fleet.model.text import make_inert
 
 _MOST = 256
 """GPUs, variables."""
 
 _LONGEST = 500
+
+SETTINGS = ("runtime_args", "devices", "ipc", "ulimits", "python")
+"""Of the inventory, what may move a number and is not seen in what ran."""
+
+RULES = tuple(name for name in Rules.model_fields if name != "cell_timeout_s")
 
 
 class GpuKind(Noun):
@@ -69,9 +76,12 @@ class Environment(Noun):
     cudnn: str | None = None
     nccl: str | None = None
     cpus_usable: int | None = None
+    cpu_quota: float | None = None
     memory_limit_bytes: int | None = None
     variables: Mapping[str, str] = Field(default_factory=dict)
     """Of the process, those that change what TensorFlow does; sorted."""
+    settings: Mapping[str, str] = Field(default_factory=dict)
+    """What the plan asked for: `fleet_runtime_args` and the like, and the suite's rules, as words."""
 
     @property
     def fingerprint(self) -> str:
@@ -79,8 +89,12 @@ class Environment(Noun):
         return hashlib.sha256(self.model_dump_json().encode()).hexdigest()
 
 
-def describe_environment(outcome: HostOutcome) -> Environment | None:
-    """The environment of a host in a run; None when neither its probe nor its payload said anything."""
+def describe_environment(outcome: HostOutcome, settings: Settings, rules: Rules) -> Environment | None:
+    """The environment of a host in a run; None when neither its probe nor its payload said anything.
+
+    Args:
+        settings: what the plan has for the host.
+    """
     if outcome.facts is None and outcome.software is None:
         return None
     facts, software = outcome.facts or HostFacts(), outcome.software or Software()
@@ -110,10 +124,24 @@ def describe_environment(outcome: HostOutcome) -> Environment | None:
         cudnn=software.cudnn,
         nccl=software.nccl,
         cpus_usable=outcome.cpus_usable,
+        cpu_quota=outcome.cpu_quota,
         memory_limit_bytes=outcome.memory_limit_bytes,
         variables=dict(sorted(software.environment.items())[:_MOST]),
+        settings={
+            **{f"fleet_{name}": _say(getattr(settings, name)) for name in SETTINGS},
+            **{name: _say(getattr(rules, name)) for name in RULES},
+        },
     )
     return Environment.model_validate(_cut(environment.model_dump()))
+
+
+def _say(value: object) -> str:
+    """A setting as somebody would write it; `none` for what is empty."""
+    if isinstance(value, Mapping):
+        value = tuple(f"{name}={part}" for name, part in sorted(value.items()))
+    if isinstance(value, tuple):
+        value = " ".join(value)
+    return "none" if value is None or value == "" else str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _cut(value: object) -> object:

@@ -273,7 +273,9 @@ class SystemResult(Record):
     gpus_usable: int | None = None
     """What TensorFlow sees; parts of one GPU (MIG) count as one."""
     cpus_usable: int | None = None
-    """Logical processors the container may use (affinity and cgroup quota)."""
+    """Logical processors the container may use (affinity and cgroup quota), at least 1."""
+    cpu_quota: float | None = None
+    """Processors' worth of time that the control groups allow, 0.5 is half of one; None: there is no quota."""
     memory_limit_bytes: int | None = None
     """The lowest of the control groups around the payload; None: there is none."""
 
@@ -303,7 +305,8 @@ class HostOutcome(Record):
     facts: HostFacts | None = None
     software: Software | None = None
     cpus_usable: int | None = None
-    """As in `SystemResult`, and so is the next."""
+    """As in `SystemResult`, and so are the next two."""
+    cpu_quota: float | None = None
     memory_limit_bytes: int | None = None
     others_after: dict[str, tuple[GpuApp, ...]] | None = None
     """Who was on the GPUs when the job had ended, by the GPU's UUID, as the host itself sees it. None: not known."""
@@ -311,6 +314,12 @@ class HostOutcome(Record):
     """One for every planned cell when the job was started; `lost` stands for documents that did not come."""
 
     model_config = ConfigDict(populate_by_name=True, serialize_by_alias=True)
+
+    @property
+    def processors(self) -> float | None:
+        """Of the machine's, how many the payload could use at most: 0.5 where half of one's time is allowed."""
+        quota = self.cpu_quota
+        return self.cpus_usable if quota is None or self.cpus_usable is None else min(self.cpus_usable, quota)
 
     @property
     def collected(self) -> bool:

@@ -126,7 +126,7 @@ def _collect(run: StoredRun, alias: str | None) -> dict[Key, _Found]:
         outcome = run.outcomes.get(host.alias)
         if outcome is None or (alias is not None and host.alias != alias):
             continue
-        fingerprint = read_fingerprint(outcome)
+        fingerprint = read_fingerprint(outcome, run.plan, host)
         for cell in outcome.cells:
             measured, rate = read_measured(cell, fingerprint), _read_rate(cell)
             if measured is not None and rate:

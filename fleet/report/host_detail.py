@@ -10,6 +10,7 @@ from fleet.model.plan import HostPlan
 from fleet.model.result import CellResult, HostOutcome
 from fleet.model.telemetry import GpuTelemetry, Telemetry
 from fleet.report.details_model import CardFact, CellReading, HostDetail
+from fleet.report.legend import mark_entry
 from fleet.report.view_model import Entry
 from fleet.report.wording import make_line
 from fleet.store.naming import HOSTS_DIRECTORY, OUTCOME_FILE, is_kept_name, name_directories
@@ -85,8 +86,8 @@ def _list_facts(facts: HostFacts, outcome: HostOutcome | None) -> Iterator[tuple
     yield "CPU governor", make_line(facts.cpu.governor, 40)
     yield "microcode", make_line(facts.cpu.microcode, 40)
     yield "NUMA nodes", str(facts.numa_nodes or "")
-    if outcome and outcome.cpus_usable is not None:
-        yield "processors to be used", str(outcome.cpus_usable)
+    if outcome and outcome.processors is not None:
+        yield "processors to be used", f"{outcome.processors:.3g}"
     if outcome and outcome.memory_limit_bytes is not None:
         yield "memory to be used", f"{outcome.memory_limit_bytes / 2**30:,.1f} GiB"
     if software:
@@ -129,7 +130,7 @@ def _build_reading(cell_id: str, entry: Entry, result: CellResult | None, files:
         step_ms=entry.step_us / 1000 if entry.step_us is not None else None,
         p95_ms=slow_us / 1000 if slow_us is not None else None,
         spread=entry.spread,
-        marks=("~" if entry.steady is False else "") + ("!" if entry.disturbed else ""),
+        marks=mark_entry(entry),
         clock_mhz=_find_clock(telemetry) if telemetry else None,
         power_w=_sum_known([gpu.power_w_mean for gpu in telemetry.gpus]) if telemetry else None,
         temperature_c=_find_most([gpu.temperature_c_max for gpu in telemetry.gpus]) if telemetry else None,

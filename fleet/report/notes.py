@@ -96,13 +96,13 @@ def _note_limits(run: StoredRun) -> Iterator[str]:
 
 
 def _describe_limits(outcome: HostOutcome) -> str:
-    """What the payload was kept from, e.g. `1 of 2 logical processors, 3.0 of 23.5 GiB memory`; empty for nothing."""
+    """What the payload was kept from, e.g. `0.5 of 2 logical processors, 3.0 of 23.5 GiB memory`; empty for nothing."""
     facts = outcome.facts or HostFacts()
-    cpus, threads = outcome.cpus_usable, facts.cpu.threads
+    cpus, threads = outcome.processors, facts.cpu.threads
     limit, memory = outcome.memory_limit_bytes, facts.memory_bytes
     parts = []
     if cpus is not None and threads is not None and cpus < threads:
-        parts.append(f"{cpus} of {threads} logical processors")
+        parts.append(f"{cpus:.3g} of {threads} logical processors")
     if limit is not None and memory is not None and limit < memory:
         parts.append(f"{limit / 2**30:,.1f} of {memory / 2**30:,.1f} GiB memory")
     return ", ".join(parts)

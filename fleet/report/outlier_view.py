@@ -64,9 +64,13 @@ class OutlierView:
 
 def build_outliers(run: StoredRun) -> OutlierView:
     """Who is slow in this run among hosts with the same hardware, in which cells, and what of them differs."""
-    outcomes = {host.alias: run.outcomes.get(host.alias) for host in run.plan.hosts if host.cells}
+    planned = [host for host in run.plan.hosts if host.cells]
+    outcomes = {host.alias: run.outcomes.get(host.alias) for host in planned}
+    fingerprints = {
+        host.alias: read_fingerprint(outcome, run.plan, host) for host in planned if (outcome := outcomes[host.alias])
+    }
     facts = {alias: outcome.facts if outcome else None for alias, outcome in outcomes.items()}
-    cohorts = tuple(_judge(cohort, outcomes) for cohort in group_by_hardware(facts))
+    cohorts = tuple(_judge(cohort, outcomes, fingerprints) for cohort in group_by_hardware(facts))
     return OutlierView(
         run_id=run.plan.run_id,
         created=make_line(run.plan.created, 40),
@@ -76,9 +80,11 @@ def build_outliers(run: StoredRun) -> OutlierView:
     )
 
 
-def _judge(cohort: Cohort, outcomes: Mapping[str, HostOutcome | None]) -> CohortLine:
+def _judge(
+    cohort: Cohort, outcomes: Mapping[str, HostOutcome | None], known_by_host: Mapping[str, Fingerprint]
+) -> CohortLine:
     known = {alias: outcome for alias in cohort.aliases if (outcome := outcomes[alias])}
-    fingerprints = {alias: read_fingerprint(outcome) for alias, outcome in known.items()}
+    fingerprints = {alias: known_by_host[alias] for alias in known}
     times: dict[str, dict[tuple[str, int], float]] = {alias: {} for alias in cohort.aliases}
     for alias, outcome in known.items():
         for value in (read_measured(cell, fingerprints[alias]) for cell in outcome.cells):

@@ -135,8 +135,8 @@ def _name_machines(run: StoredRun) -> str:
 
 def _name_machine(outcome: HostOutcome) -> str:
     facts = outcome.facts
-    threads = outcome.cpus_usable or (facts.cpu.threads if facts else None)
-    of = f" with {count_things(threads, 'processor')}" if threads and facts and not facts.gpus else ""
+    threads = outcome.processors or (facts.cpu.threads if facts else None)
+    of = f" with {threads:.4g} processor{'' if threads == 1 else 's'}" if threads and facts and not facts.gpus else ""
     return (name_hardware(facts) or "an unknown machine") + of
 
 

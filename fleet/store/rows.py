@@ -10,13 +10,13 @@ from pathlib import Path
 from fleet.errors import StoreError
 from fleet.model.disturbance import find_disturbance
 from fleet.model.environment import Environment, describe_environment
-from fleet.model.plan import Plan
+from fleet.model.plan import HostPlan, Plan
 from fleet.model.result import CellResult, CellStatus, HostOutcome, HostStatus, RunSummary, Timing
 from fleet.model.suite import Cell
 from fleet.model.telemetry import Telemetry
 from fleet.model.text import make_inert
 from fleet.store.naming import RUN_FILE
-from fleet.store.reader import read_run
+from fleet.store.reader import StoredRun, read_run
 from fleet.store.tables import STATUS_CODES
 
 Row = dict[str, object]
@@ -70,12 +70,7 @@ def read_rows(path: Path) -> RunRows:
     hosts = sorted(run.plan.hosts, key=lambda host: host.alias)
     return RunRows(
         {**_make_run(run.plan, run.summary), "stamp": stamp},
-        tuple(
-            _make_host(
-                host.alias, [cells[cell] for cell in host.cells], statuses[host.alias], run.outcomes.get(host.alias)
-            )
-            for host in hosts
-        ),
+        tuple(_make_host(run, host, [cells[cell] for cell in host.cells], statuses[host.alias]) for host in hosts),
         {name: cell for cell, name in cells.items()},
         tuple(f"run {path.name}: {problem}" for problem in run.problems.values()),
     )
@@ -107,7 +102,8 @@ def _make_run(plan: Plan, summary: RunSummary) -> Row:
     }
 
 
-def _make_host(alias: str, cells: Sequence[str], status: HostStatus, outcome: HostOutcome | None) -> HostRows:
+def _make_host(run: StoredRun, host: HostPlan, cells: Sequence[str], status: HostStatus) -> HostRows:
+    alias, outcome = host.alias, run.outcomes.get(host.alias)
     if outcome is None:
         row: Row = {"status": status.value, "stage": None, "reason": DAMAGED, "job_s": None, "protocol": None}
         return HostRows(alias, row, None, {})
@@ -119,7 +115,7 @@ def _make_host(alias: str, cells: Sequence[str], status: HostStatus, outcome: Ho
         "job_s": outcome.job_s,
         "protocol": _fit(max(protocols, default=None)),
     }
-    known = describe_environment(outcome)
+    known = describe_environment(outcome, host.settings, run.plan.rules)
     environment = (known.fingerprint, _make_environment(known)) if known else None
     planned = set(cells)
     results = {cell.cell_id: _make_result(cell, outcome) for cell in outcome.cells if cell.cell_id in planned}

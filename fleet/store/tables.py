@@ -10,7 +10,7 @@ from sqlalchemy import BigInteger, Boolean, Column, Float, Integer, MetaData, Sm
 
 from fleet.model.result import CellStatus
 
-REVISION = "0001"
+REVISION = "0002"
 """Of the newest migration."""
 
 STATUS_CODES = {

@@ -115,13 +115,19 @@ def test_a_fingerprint_says_what_is_known_of_a_host() -> None:
     outcome = make_outcome(plan.hosts[0], plan, Ending(facts=facts.model_copy(update={"gpus": gpus})))
     assert outcome.software is not None
     software = outcome.software.model_copy(update={"environment": {"TF_XLA_FLAGS": "--x"}})
-    found = read_fingerprint(outcome.model_copy(update={"software": software}))
+    settings = plan.hosts[0].settings.model_copy(update={"runtime_args": ("--cpus", "0.5"), "ipc": "private"})
+    host = plan.hosts[0].model_copy(update={"settings": settings})
+    outcome = outcome.model_copy(update={"software": software, "cpus_usable": 1, "cpu_quota": 0.5})
+    found = read_fingerprint(outcome, plan, host)
     assert found["gpus"] == "2 × NVIDIA A100"
     assert found["power limit"] == "400 W + 230 W"
     assert (found["ecc"], found["driver"], found["image digest"]) == ("Enabled", "570.86.10", DIGEST)
     assert (found["tensorflow"], found["memory"], found["$TF_XLA_FLAGS"]) == ("2.17.0", "252 GiB", "--x")
+    assert (found["fleet_runtime_args"], found["fleet_ipc"], found["fleet_devices"]) == ("--cpus 0.5", "private", "all")
+    assert (found["fleet_ulimits"], found["fleet_python"]) == ("memlock=-1 stack=67108864", "none")
+    assert (found["steps"], found["numa_node"], found["compat"], found["processors"]) == ("100", "none", "false", "0.5")
     assert "kernel" not in found  # the probe said nothing of it
-    assert read_fingerprint(outcome.model_copy(update={"facts": None, "software": None})) == {}
+    assert read_fingerprint(outcome.model_copy(update={"facts": None, "software": None}), plan, host) == {}
 
 
 def test_only_what_both_sides_know_can_differ() -> None:

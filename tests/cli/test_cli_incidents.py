@@ -57,6 +57,9 @@ def test_one_run_suspects_and_the_next_confirms(run_fleet: RunFleet, workspace: 
     assert run_fleet("report").stdout == suspected.stdout  # judged once, told the same
     assert "▼" not in run_fleet("incidents").stdout
 
+    # What was another suite's to measure between the two is no reason.
+    other = make_plan({"cpu02": CELLS}, "20260111T120000Z-othr").model_copy(update={"suite": "smoke"})
+    store_run(reports, other, {"cpu02": Ending(90)})
     store_nights(reports, range(12, 13), slow=0.9, kernel="6.1.0")
     confirmed = run_fleet("report")
     assert confirmed.returncode == 5

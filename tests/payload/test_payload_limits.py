@@ -94,14 +94,15 @@ def test_the_largest_batch_that_fits_is_found_and_measured(group: Group, tmp_pat
     assert ok.status == "ok" and ok.batch_search is None
 
 
+@pytest.mark.parametrize(("quota_us", "seen"), [(100_000, "1 1.0\n"), (8_000, "1 0.08\n")])
 @pytest.mark.parametrize("group", ["cpu"], indirect=True)
-def test_a_processor_quota_is_respected(group: Group) -> None:
-    group.set(cpu__max="100000 100000", cpu__cfs_quota_us="100000")
-    count = "from payload.cgroup import count_cpus; print(count_cpus())"
+def test_a_processor_quota_is_respected(group: Group, quota_us: int, seen: str) -> None:
+    group.set(cpu__max=f"{quota_us} 100000", cpu__cfs_quota_us=str(quota_us))
+    count = "from payload.cgroup import count_cpus, read_cpu_quota; print(count_cpus(), read_cpu_quota())"
     done = subprocess.run(
         [sys.executable, "-c", count], cwd=bench.ROOT, preexec_fn=group.join, capture_output=True, text=True
     )
-    assert done.stdout == "1\n"
+    assert done.stdout == seen
 
 
 SAMPLE = """

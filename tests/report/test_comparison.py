@@ -90,6 +90,21 @@ def test_what_changed_on_the_hosts_is_named(tmp_path: Path) -> None:
     assert "tensorflow 2.17.0 → 2.18.0, in 4 values" in view.differences
 
 
+def test_a_changed_setting_is_named(tmp_path: Path) -> None:
+    left = store(tmp_path, FIRST, {"cpu01": Ending()})
+    plan = make_plan({"cpu01": CELLS}, SECOND)
+    settings = plan.hosts[0].settings.model_copy(update={"runtime_args": ("--cpus", "0.08")})
+    host = plan.hosts[0].model_copy(update={"settings": settings})
+    rules = plan.rules.model_copy(update={"intra_threads": 4})
+    changed = plan.model_copy(update={"hosts": (host,), "rules": rules})
+    view = build_comparison(left, store_run(tmp_path, changed, {"cpu01": Ending(12)}))
+
+    assert view.differences == (
+        "fleet_runtime_args none → --cpus 0.08, in 4 values",
+        "intra_threads 0 → 4, in 4 values",
+    )
+
+
 def test_what_is_not_of_both_is_left_out_by_name(tmp_path: Path) -> None:
     oom = {0: (CellStatus.OOM, "device")}
     before = {"cpu01": Ending(), "cpu02": Ending(), "gone": Ending()}

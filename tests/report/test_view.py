@@ -211,15 +211,19 @@ def test_values_measured_beside_others_are_marked_and_told(tmp_path: Path) -> No
 
 
 def test_hosts_that_may_use_a_part_of_their_machine_are_named(tmp_path: Path) -> None:
-    plan = make_plan(dict.fromkeys(["a", "b", "c"], CELLS))
-    run = store_run(tmp_path, plan, dict.fromkeys(["a", "b", "c"], Ending()))
+    plan = make_plan(dict.fromkeys("abcd", CELLS))
+    run = store_run(tmp_path, plan, dict.fromkeys("abcd", Ending()))
     # The machine has 128 logical processors and 251.4 GiB.
-    for alias, cpus, limit in (("a", 128, None), ("b", 2, 3 << 30), ("c", 128, 300 << 30)):
+    limits = {"a": (128, None, None), "b": (2, 2.5, 3 << 30), "c": (128, None, 300 << 30), "d": (1, 0.08, None)}
+    for alias, (cpus, quota, limit) in limits.items():
         file = run.path / "hosts" / alias / "host.json"
-        document = json.loads(file.read_text()) | {"cpus_usable": cpus, "memory_limit_bytes": limit}
+        seen = {"cpus_usable": cpus, "cpu_quota": quota, "memory_limit_bytes": limit}
+        document = json.loads(file.read_text()) | seen
         file.write_text(json.dumps(document))
     (note,) = (note for note in build_view(Store(tmp_path).load()).notes if note.startswith("Less than"))
-    assert note.endswith(": 2 of 128 logical processors, 3.0 of 251.4 GiB memory on b.")
+    assert note.endswith(
+        ": 2 of 128 logical processors, 3.0 of 251.4 GiB memory on b; 0.08 of 128 logical processors on d."
+    )
 
 
 def test_what_machines_lack_is_told_once_with_what_to_do(tmp_path: Path) -> None:

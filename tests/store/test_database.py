@@ -32,8 +32,8 @@ LATER = """
 from alembic import op
 from sqlalchemy import Column, Integer, text
 
-revision = "0002"
-down_revision = "0001"
+revision = "0003"
+down_revision = "0002"
 
 
 def upgrade() -> None:
@@ -55,18 +55,31 @@ def test_an_older_index_is_brought_up_to_date_and_a_newer_one_refused(
 ) -> None:
     later = tmp_path / "100% later"
     shutil.copytree(MIGRATIONS, later)
-    (later / "versions" / "nodes_0002.py").write_text(LATER)
+    (later / "versions" / "nodes_0003.py").write_text(LATER)
     store_night(store.root, NIGHTS[0])
     with open_index(store, database) as index:
         index.sync()
         for _ in range(2):
-            bring_up_to_date(index.database, later, "0002")
+            bring_up_to_date(index.database, later, "0003")
         with index.database.reading() as connection:
             assert connection.execute(text("SELECT nodes FROM run")).scalars().all() == [3]
             assert connection.execute(text("SELECT count(*) FROM result")).scalar() == 14
-    with pytest.raises(StoreError, match=r"newer fleet.*0002") as caught:
+    with pytest.raises(StoreError, match=r"newer fleet.*0003") as caught:
         open_index(store, database)
     assert "Update fleet" in caught.value.hint
+
+
+def test_an_index_of_other_environments_is_read_again(store: Store, database: str | None) -> None:
+    store_night(store.root, NIGHTS[0])
+    with open_index(store, database) as index:
+        index.sync()
+        before = dump(index)
+        with index.database.writing() as connection:
+            connection.execute(text("UPDATE alembic_version SET version_num = '0001'"))
+            connection.execute(text("UPDATE environment SET fields = '{}', fingerprint = fingerprint || 'older'"))
+    with open_index(store, database) as index:
+        assert index.sync().imported == [NIGHTS[0]]
+        assert dump(index) == before
 
 
 def test_what_is_no_database_of_ours_is_a_sentence(store: Store) -> None:

@@ -107,7 +107,8 @@ def estimate_run(working_s: Iterable[float], waiting_s: Sequence[float], wave: i
     """
     ends = [*working_s]
     free = [max(0.0, end_s) for end_s in ends]
-    free += [0.0] * ((wave or len(free) + len(waiting_s)) - len(free))
+    everybody = len(free) + len(waiting_s)
+    free += [0.0] * (min(wave or everybody, everybody) - len(free))
     heapq.heapify(free)
     for host_s in waiting_s:
         ends.append(free[0] + host_s)

@@ -194,4 +194,5 @@ def store_run(
                 writer.record(HostFinished(alias=host.alias, outcome=outcome))
         if len(endings) == len(plan.hosts):
             writer.finish(exit_code=exit_code, interrupted=interrupted)
+            writer.move_latest()
     return store.load(plan.run_id)

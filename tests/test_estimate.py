@@ -110,6 +110,8 @@ def test_a_damaged_history_makes_no_estimate_that_the_rules_do_not_allow(
     [
         ([], [50.0, 20.0, 30.0], 0, 50),
         ([], [50.0, 20.0, 30.0], 3, 50),
+        ([], [50.0, 20.0, 30.0], 10**19, 50),
+        ([15.0, 5.0], [20.0], 1, 25),  # a run that is taken up with a smaller wave
         ([], [50.0, 20.0, 30.0], 2, 50),
         ([], [20.0, 30.0, 50.0], 2, 70),  # the last one begins when the first is done
         ([], [50.0, 20.0, 30.0], 1, 100),

@@ -173,7 +173,7 @@ def status(
         str | None,
         typer.Argument(
             metavar="RUN",
-            help="A run's id, its beginning, or its directory.",
+            help="A run's id, its beginning, its directory, or `last`.",
             show_default="the newest",
             autocompletion=complete_run,
         ),

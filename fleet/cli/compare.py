@@ -17,7 +17,6 @@ from fleet.store.journal import list_pinned, read_journal
 from fleet.store.reader import StoredRun
 from fleet.store.rundir import Store
 
-LAST = "last"
 BASELINE = "baseline"
 """The run that is pinned for all hosts and cells."""
 REFERENCE = "reference:"
@@ -71,7 +70,7 @@ def _compare_with_figures(store: Store, name: str, reference: str, *, as_json: b
 def _load(store: Store, name: str) -> StoredRun:
     if name == BASELINE:
         return store.load(_find_pinned(store))
-    return store.load(None if name == LAST else name)
+    return store.load(name)
 
 
 def _find_pinned(store: Store) -> str:

@@ -50,6 +50,10 @@ def _finish(writer: RunWriter, verdict: Verdict) -> StoreError | None:
         writer.finish(exit_code=verdict.exit_code, interrupted=verdict.interrupted)
     except StoreError as error:
         return error
+    try:
+        writer.move_latest()
+    except StoreError as error:  # the link is for people: fleet finds the latest run without it
+        print_error(error)
     return None
 
 

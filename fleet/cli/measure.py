@@ -18,8 +18,10 @@ from fleet.fanout import Fanout
 from fleet.host.exclusion import Exclusion
 from fleet.host.follow import Patience
 from fleet.host.job import Job
+from fleet.host.probe import reread_probe
 from fleet.host.steps import Task
 from fleet.model.event import Event, HostFinished
+from fleet.model.facts import HostFacts
 from fleet.model.left import JobLeft
 from fleet.model.plan import HostPlan, Plan
 from fleet.model.result import HostOutcome, HostStatus, Stage
@@ -106,6 +108,8 @@ class _Session:
         self._say_now = say
         self._cancelled = threading.Event()
         self._interrupted = self._overdue = False
+        for alias, facts in _list_measured(work):
+            work.limits.exclusion.machines.note(alias, facts)
         self._recorder = Recorder(writer, lambda: self._cancel("the results cannot be kept: "), work.outcomes)
         jobs = (self._make_job(host).run() for host in work.plan.hosts if self._recorder.is_open(host.alias))
         self._fanout: Fanout[Event] = Fanout(jobs, work.plan.forks, self._cancelled, work.limits.wave)
@@ -232,6 +236,16 @@ class _Session:
                     hint="Mend those, or raise --max-fail.",
                 )
                 self._tell(HostFinished(alias=host.alias, outcome=outcome))
+
+
+def _list_measured(work: Work) -> Iterator[tuple[str, HostFacts]]:
+    """Every host that an earlier controller began to measure, with what it is."""
+    for host in work.plan.hosts:
+        outcome, left = work.outcomes.get(host.alias), work.left.get(host.alias, JobLeft())
+        if outcome and outcome.cells and outcome.facts:
+            yield host.alias, outcome.facts
+        elif left.told and (probe := reread_probe(left.files.get("probe", b""))):
+            yield host.alias, probe.facts
 
 
 @contextmanager

@@ -122,13 +122,15 @@ WaitIdle = Annotated[
 IgnoreBusy = Annotated[bool, typer.Option("--ignore-busy", help="Measure hosts whose GPUs others compute on, too.")]
 OneRun = Annotated[
     str,
-    typer.Argument(metavar="RUN", help="A run's id, its beginning, or its directory.", autocompletion=complete_run),
+    typer.Argument(
+        metavar="RUN", help="A run's id, its beginning, its directory, or `last`.", autocompletion=complete_run
+    ),
 ]
 LastRun = Annotated[
     str | None,
     typer.Argument(
         metavar="RUN",
-        help="A run's id, its beginning, or its directory.",
+        help="A run's id, its beginning, its directory, or `last`.",
         show_default="the last complete run",
         autocompletion=complete_run,
     ),
@@ -136,14 +138,14 @@ LastRun = Annotated[
 SomeRuns = Annotated[
     list[str],
     typer.Argument(
-        metavar="RUN...", help="Runs' ids, their beginnings, or their directories.", autocompletion=complete_run
+        metavar="RUN...", help="Runs' ids, their beginnings, their directories, or `last`.", autocompletion=complete_run
     ),
 ]
 OpenRun = Annotated[
     str | None,
     typer.Argument(
         metavar="RUN",
-        help="A run's id, its beginning, or its directory.",
+        help="A run's id, its beginning, its directory, or `last`.",
         show_default="the newest that is not complete",
         autocompletion=complete_run,
     ),

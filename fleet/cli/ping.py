@@ -125,12 +125,11 @@ def _print_pongs(pongs: Sequence[Pong]) -> None:
     print_blocks(console, [names], columns, even=False)
     for pong in pongs:
         for warning in pong.warnings:
-            console.print(ink.text(f"{pong.alias}: {say_sentence(make_line(warning), pong.alias)}\n", "yellow"))
+            console.print(ink.text(f"! {pong.alias}: {say_sentence(make_line(warning), pong.alias)}\n", "yellow"))
     failed = [pong for pong in pongs if pong.status != "ok"]
     for pong in failed:
         print_problem(console, pong.alias, pong.message, pong.hint)
-    answering = len(pongs) - len(failed)
-    console.print(f"{answering}/{count_things(len(pongs), 'host')} {'answers' if len(pongs) == 1 else 'answer'}.")
+    console.print(f"{len(pongs) - len(failed)}/{count_things(len(pongs), 'host')} ok.")
 
 
 def _write_status(pong: Pong, ink: Ink) -> Text:

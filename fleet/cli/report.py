@@ -23,7 +23,7 @@ def print_report(reports: Path, run_id: str | None, outputs: Outputs) -> ExitCod
     if run_id is None:
         newer = [path.name for path in store.list_begun() if path.name > run.path.name]
         if newer:
-            tell(f"a newer run is not complete: fleet report {newer[0]}")
+            tell(f"a newer run is not complete: see fleet status {newer[0]}")
     return print_run(run, store, outputs)
 
 

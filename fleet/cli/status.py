@@ -203,6 +203,11 @@ def _print_hosts(run: StoredRun, state: str, hosts: list[HostNow]) -> None:
     elif state == "complete" and lost:
         said = f"It may still measure on {join_names(lost)}. Collect it with: fleet resume {run.plan.run_id}"
         console.print(ink.text(said), soft_wrap=True)
+    elif state == "complete":
+        console.print(
+            ink.text(f"What it measured, and what to do about what failed: fleet report {run.plan.run_id}"),
+            soft_wrap=True,
+        )
 
 
 def _write_s(seconds: float | None) -> str:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import os
+import stat
 import sys
 from typing import Any, TextIO
 
@@ -29,12 +31,17 @@ class _Outlet(io.FileIO):
             return super().write(data) or 0
         except OSError as error:
             self._shut = True
-            if self._must_arrive and not isinstance(error, BrokenPipeError):
+            if self._must_arrive and not self._was_left(error):
                 raise FleetError(
                     f"standard output cannot be written: {(error.strerror or str(error)).lower()}.",
                     "Nothing is lost of a run: `fleet report` prints it again.",
                 ) from error
             return size
+
+    def _was_left(self, error: OSError) -> bool:
+        """Nobody looks any more: a pipe without a reader, a terminal that was closed. A disk can say EIO, too."""
+        terminal = stat.S_ISCHR(os.fstat(self.fileno()).st_mode)
+        return error.errno == errno.EPIPE or (error.errno == errno.EIO and terminal)
 
 
 def open_streams() -> None:

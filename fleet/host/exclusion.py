@@ -30,24 +30,37 @@ class Machines:
         self._lock = Lock()
         self._aliases: dict[tuple[str, str], str] = {}
 
-    def claim(self, alias: str, facts: HostFacts) -> None:
-        """Take a machine for this alias.
+    def note(self, alias: str, facts: HostFacts) -> None:
+        """Remember what an earlier controller of the run measured under this alias, or began to."""
+        if (machine := _name_machine(facts)) is not None:
+            with self._lock:
+                self._aliases.setdefault(machine, alias)
 
-        Two hosts of one machine-id that are in the same boot are one machine: a boot's id is drawn at random by the
-        kernel. The machine-id alone does not say it, for cloned disks share it; and a machine that has none is left to
-        the machine's lock, which always tells.
+    def claim(self, alias: str, facts: HostFacts) -> None:
+        """Take a machine for this alias. One that cannot be named is left to its own lock, which always tells.
 
         Raises:
             Busy: another alias has it.
         """
-        if facts.machine_id_sha256 is None or facts.boot_id is None:
+        machine = _name_machine(facts)
+        if machine is None:
             return
         with self._lock:
-            first = self._aliases.setdefault((facts.machine_id_sha256, facts.boot_id), alias)
+            first = self._aliases.setdefault(machine, alias)
         if first != alias:
             said = f"it is a machine that this run measures already, as {first} (one machine-id, one boot)"
             hint = "Leave one of the two names out of the inventory."
             raise Busy(alias, Stage.PROBE, "same_machine", said, hint)
+
+
+def _name_machine(facts: HostFacts) -> tuple[str, str] | None:
+    """Machine-id and boot: two hosts that share both are one machine, for the kernel draws a boot's id at random.
+
+    The machine-id alone does not say it: cloned disks share it.
+    """
+    if facts.machine_id_sha256 is None or facts.boot_id is None:
+        return None
+    return facts.machine_id_sha256, facts.boot_id
 
 
 @dataclass(frozen=True)

@@ -50,14 +50,18 @@ class Stream:
         """Bytes from `offset` on, at most so many; none at the end.
 
         Raises:
-            FleetError: the file cannot be read.
+            FleetError: the file cannot be read, or has become shorter.
         """
         for span in self.spans:
             if offset < span.size:
+                wanted = min(most, span.size - offset)
                 try:
-                    return os.pread(self.file.fileno(), min(most, span.size - offset), span.begin + offset)
+                    data = os.pread(self.file.fileno(), wanted, span.begin + offset)
                 except OSError as error:
                     raise FleetError(f"The image cannot be read: {(error.strerror or str(error)).lower()}.") from None
+                if wanted and not data:
+                    raise FleetError("The image's file has become shorter while it was sent.", "Push it again.")
+                return data
             offset -= span.size
         return b""
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -103,7 +105,7 @@ def _make_engine(url: URL) -> Engine:
         try:
             return create_engine(url, connect_args={"connect_timeout": 10})
         except ModuleNotFoundError as error:
-            hint = "Install it with: pip install 'fleet-bench[postgres]'"
+            hint = f"Install it with: {shlex.quote(sys.executable)} -m pip install 'psycopg[binary]'"
             raise StoreError(f"FLEET_DATABASE names PostgreSQL, and {error.name} is not installed.", hint) from error
     engine = create_engine(url, connect_args={"timeout": BUSY_S})
     event.listen(engine, "connect", _prepare_sqlite)

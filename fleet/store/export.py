@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import secrets
+import shlex
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -40,7 +42,7 @@ def export_parquet(database: Database, file: Path) -> int:
         import pyarrow as pa
         import pyarrow.parquet as pq
     except ModuleNotFoundError as error:
-        hint = "Install it with: pip install 'fleet-bench[parquet]'"
+        hint = f"Install it with: {shlex.quote(sys.executable)} -m pip install pyarrow"
         raise FleetError(f"Parquet needs {error.name}, which is not installed.", hint) from error
     query = _select_all()
     types = [_choose_type(pa, column) for column in query.selected_columns]

@@ -58,6 +58,12 @@ def create_run(root: Path, plan: Plan, payload: bytes) -> RunWriter:
     document = encode_document(plan.model_dump_json(indent=2))
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
+    except FileExistsError as error:
+        hint = "Move it away, or choose another reports directory."
+        raise StoreError(f"{path.parent} is no directory.", hint) from error
+    except OSError as error:
+        raise explain_error(error, path.parent) from error
+    try:
         path.mkdir(mode=0o700)
     except FileExistsError as error:
         raise StoreError(f"{path} exists already.", "Nothing was overwritten; run again.") from error

@@ -18,6 +18,9 @@ from fleet.store.opening import create_run, require_open
 from fleet.store.reader import StoredRun, is_running, read_plan, read_run, read_summary
 from fleet.store.writer import RunWriter
 
+LAST = "last"
+"""In place of an id: the latest complete run."""
+
 _LOOK_BACK = 10
 """Runs; what a machine did longer ago says little."""
 
@@ -138,8 +141,8 @@ class Store:
         """Read one run.
 
         Args:
-            run_id: an id or its beginning, if only one run begins so; or a path with a `/`: the run in that directory,
-                wherever it is. None: the latest complete run.
+            run_id: an id or its beginning, if only one run begins so; `last`: the latest complete run; or a path with
+                a `/`: the run in that directory, wherever it is. None: as `last`.
 
         Raises:
             StoreError: there is no such run, there are several, or it cannot be read.
@@ -147,7 +150,7 @@ class Store:
         return read_run(self.find_latest() if run_id is None else self.locate(run_id))
 
     def locate(self, run_id: str) -> Path:
-        """The directory of a run, by an id, its beginning, or a path, as in `load`.
+        """The directory of a run, by an id, its beginning, a path, or `last`, as in `load`.
 
         Raises:
             StoreError: there is no such run, or there are several.
@@ -155,7 +158,7 @@ class Store:
         named = Path(run_id).resolve()
         if "/" in run_id and (RUN_ID.fullmatch(named.name) or (named / PLAN_FILE).is_file()) and named.is_dir():
             return named
-        return self._find(run_id)
+        return self.find_latest() if run_id == LAST else self._find(run_id)
 
     def find_last(self, aliases: Iterable[str]) -> dict[str, tuple[Plan, HostOutcome]]:
         """By alias, the newest run that has results of the host, and its outcome there.
@@ -215,7 +218,10 @@ class Store:
         if not paths:
             raise self._explain_no_runs()
         if not found:
-            raise StoreError(f"{self.root}: there is no run {run_id[:80]!r}.", "See which there are with: fleet runs")
+            raise StoreError(
+                f"{self.root}: there is no run {run_id[:80]!r}.",
+                "See which there are with: fleet runs. The newest complete one is also called: last",
+            )
         names = ", ".join(path.name for path in found[:3]) + (", …" if len(found) > 3 else "")
         raise StoreError(f"{self.root}: {len(found)} runs begin with {run_id!r}: {names}", "Write more of the id.")
 

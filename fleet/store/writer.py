@@ -143,7 +143,7 @@ class RunWriter:
             self._cells_ok += _count_ok(outcome)
 
     def finish(self, *, exit_code: int, interrupted: bool = False) -> RunSummary:
-        """Write `run.json`, the last file, and make this run the latest.
+        """Write `run.json`, the last file.
 
         Raises:
             StoreError: a planned host has no outcome yet, or a file cannot be written.
@@ -174,11 +174,15 @@ class RunWriter:
             write_atomic(self.path / RUN_FILE, encode_document(summary.model_dump_json(indent=2)))
             if HostStatus.CONTACT_LOST not in self._statuses.values():  # else it can be taken up again, to be ended
                 (self.path / CANCEL_FILE).unlink(missing_ok=True)
-            self._move_latest()
         self.close()
         return summary
 
-    def _move_latest(self) -> None:
+    def move_latest(self) -> None:
+        """Let `latest` mean this run, which is complete.
+
+        Raises:
+            StoreError: something else than a link is there, or the directory cannot be written.
+        """
         temporary = self._latest.with_name(f".latest.{secrets.token_hex(4)}.tmp")
         try:
             temporary.symlink_to(Path("runs") / self.plan.run_id)

@@ -48,7 +48,7 @@ def test_ping_says_how_each_host_is_reached(lab_hosts: LabHosts, workspace: Path
 
     assert (shown.returncode, told.returncode) == (0, 0), shown.stdout
     assert max(len(line) for line in shown.stdout.splitlines()) <= 80
-    assert "2/2 hosts answer." in shown.stdout
+    assert "2/2 hosts ok." in shown.stdout
     document = json.loads(told.stdout)
     assert document["schema"] == "fleet.ping/1"
     for host, pong in zip(hosts, document["hosts"], strict=True):
@@ -73,7 +73,7 @@ def test_ping_tells_hosts_out_of_reach_from_broken_ones(
     reachable = run_fleet("ping", "-i", str(inventory), "-l", f"all:!{stopped.alias}", "--json")
 
     assert everyone.returncode == 3
-    assert "1/3 hosts answer." in everyone.stdout
+    assert "1/3 hosts ok." in everyone.stdout
     assert re.search(rf"✖ {unknown.alias}\n.*fleet\s+hosts trust", everyone.stdout, re.DOTALL)
     assert re.search(rf"✖ {stopped.alias}\n.*systemctl\s+start\s+docker", everyone.stdout, re.DOTALL)
     problems = re.findall(r"✖ \S+ (.+?) → ", " ".join(everyone.stdout.split()))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import pty
 import re
 import subprocess
 import sys
@@ -136,6 +137,19 @@ def test_a_reader_that_leaves_is_no_fault(command: str, run_shell: RunShell) -> 
     assert (gone.returncode, gone.stderr) == (0, "")
     assert (early.returncode, early.stderr) == (0, "")
     assert early.stdout.count("\n") == 1
+
+
+def test_a_terminal_that_is_closed_is_no_fault(isolated_home: Path) -> None:
+    master, terminal = pty.openpty()
+    env = {"PATH": os.environ["PATH"], "HOME": str(isolated_home), "PYTHONPATH": str(ROOT)}
+    # A shell waits until nobody looks any more, and a terminal's hanging up must not end it before.
+    waits = ["sh", "-c", 'trap "" HUP; read line; exec "$@"', "sh", sys.executable, "-m", "fleet", "models"]
+    process = subprocess.Popen(waits, stdin=subprocess.PIPE, stdout=terminal, stderr=subprocess.PIPE, env=env)
+    os.close(terminal)
+    os.close(master)
+    _, err = process.communicate(b"\n", timeout=60)
+
+    assert (process.returncode, err) == (0, b"")
 
 
 @pytest.mark.parametrize("command", ["report", "runs --json", "--help"])

@@ -57,7 +57,7 @@ def test_the_newest_run_that_nobody_is_at_is_taken_up(workspace: Path, run_fleet
         "b.invalid": "unreachable",
     }
     assert reported.stderr == ""
-    assert latest.stderr == f"a newer run is not complete: fleet report {FOURTH}\n"
+    assert latest.stderr == f"a newer run is not complete: see fleet status {FOURTH}\n"
 
 
 def test_a_run_at_which_another_fleet_is_is_not_taken_up(workspace: Path, run_fleet: RunFleet) -> None:

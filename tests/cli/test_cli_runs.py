@@ -193,7 +193,7 @@ def test_all_results_are_exported(reports: Path, run_fleet: RunFleet, workspace:
     (workspace / "without" / "pyarrow.py").write_text("raise ModuleNotFoundError(name='pyarrow')")
     missing = run_fleet("runs", "export", "--parquet", "other.parquet", env=without)
     assert missing.returncode == 1
-    assert "pip install 'fleet-bench[parquet]'" in missing.stderr and "Traceback" not in missing.stderr
+    assert f"{sys.executable} -m pip install pyarrow" in missing.stderr and "Traceback" not in missing.stderr
     assert run_fleet("runs", "export", "--parquet", "no/such/place").returncode == 2
 
 

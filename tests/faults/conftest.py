@@ -116,7 +116,7 @@ class FleetRun:
 
 
 class StartRun(Protocol):
-    def __call__(self, hosts: list[LabHost], suite: str) -> FleetRun: ...
+    def __call__(self, hosts: list[LabHost], suite: str, *options: str) -> FleetRun: ...
 
 
 def find_job(host: LabHost) -> Path | None:
@@ -135,11 +135,11 @@ def start_run(workspace: Path) -> Iterator[StartRun]:
     """Start `fleet run` on these hosts; what still goes on when the test is over is killed."""
     runs: list[FleetRun] = []
 
-    def start(hosts: list[LabHost], suite: str) -> FleetRun:
+    def start(hosts: list[LabHost], suite: str, *options: str) -> FleetRun:
         inventory = write_inventory(workspace / "lab.yaml", hosts)
         path = workspace / "suite.yaml"
         path.write_text(suite)
-        runs.append(FleetRun(workspace, inventory, path))
+        runs.append(FleetRun(workspace, inventory, path, *options))
         return runs[-1]
 
     yield start

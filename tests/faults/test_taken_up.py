@@ -6,6 +6,7 @@ import json
 import re
 import signal
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -76,6 +77,23 @@ def test_one_job_and_one_result_whenever_the_controller_was_killed(
     assert (host.list_jobs(), find_job(host)) == ([], None)
     finished = [line for line in (directory / "events.jsonl").read_text().splitlines() if '"finished"' in line]
     assert len(finished) == 1
+
+
+@pytest.mark.parametrize("moment", ["it measures", "it is done"])
+def test_a_machine_under_several_names_is_measured_once_by_all_controllers_together(
+    moment: str, lab_hosts: LabHosts, start_run: StartRun, run_fleet: RunFleet
+) -> None:
+    (host,) = lab_hosts(1)
+    run = start_run([host, replace(host, alias="again")], TINY, "--wave", "1")
+    kept = Path("hosts") / host.alias / "host.json"
+    kill_at(run, MOMENTS.get(moment, lambda directory, _: (directory / kept).exists()), host)
+    resumed = run_fleet("resume", "--reports", str(run.workspace / "reports"), timeout_s=500)
+
+    assert resumed.returncode == 3, resumed.stderr
+    outcomes = Store(run.workspace / "reports").load().outcomes
+    assert outcomes[host.alias].status is HostStatus.OK
+    assert (outcomes["again"].status, outcomes["again"].reason) == (HostStatus.BUSY, "same_machine")
+    assert host.list_jobs() == []
 
 
 FILES = {"exit.json": "exit.json", "cells/000.json": "out/cells/000.json", "system.json": "out/system.json"}

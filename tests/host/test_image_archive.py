@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from fleet.errors import FleetError
 from fleet.host.image_archive import Archive, Image, read_archive
 from fleet.host.image_stream import Stream
 from tests.image_builder import BuiltImage, build_image, make_layer, make_tar
@@ -104,6 +105,15 @@ def test_a_part_is_read_from_anywhere_and_counted(read: Read) -> None:
     assert b"".join(iter(lambda: part.read(333), b"")) == whole[900:5_900]
     assert sum(counts) == 5_000
     assert cut.read_at(cut.size, 10) == b""
+
+
+def test_a_file_that_becomes_shorter_is_not_the_hosts_fault(read: Read) -> None:
+    cut = read(make_tar(IMAGE.members)).cut([1])
+    part = cut.open(0, cut.size, lambda count: None)
+    os.truncate(cut.file.fileno(), cut.spans[0].begin)
+
+    with pytest.raises(FleetError, match="shorter while it was sent"):
+        part.read(333)
 
 
 @pytest.mark.parametrize("nested", [False, True])

@@ -75,6 +75,7 @@ def store_rich_run(root: Path, hosts: int, *, names: str = "gpu{:03d}", seed: in
                 writer.keep(host.alias, {"log": b"ok\n", "cells/000.json": outcome.cells[0].model_dump_json().encode()})
             writer.record(HostFinished(alias=host.alias, outcome=outcome))
         writer.finish(exit_code=3 if hosts >= 6 else 0, interrupted=False)
+        writer.move_latest()
     return store.load(plan.run_id)
 
 

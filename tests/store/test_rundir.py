@@ -45,6 +45,7 @@ def test_a_run_goes_round(tmp_path: Path) -> None:
         finish_host(writer, "a")
         finish_host(writer, "fd00::1", Ending(status=HostStatus.PARTIAL, words={1: (CellStatus.CRASH, "signal")}))
         summary = writer.finish(exit_code=3)
+        writer.move_latest()
     run = store.load()
     assert (run.plan, run.summary, run.running, run.problems) == (PLAN, summary, False, {})
     assert list(run.outcomes) == list(summary.hosts) == ["a", "fd00::1"]
@@ -82,6 +83,10 @@ def test_every_planned_host_has_exactly_one_outcome(tmp_path: Path) -> None:
             writer.record(HostNotice(alias="a", message="late"))
     with pytest.raises(StoreError, match="exists already"):
         store.create(PLAN)
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "runs").touch()
+    with pytest.raises(StoreError, match="runs is no directory"):
+        Store(tmp_path / "other").create(PLAN)
 
 
 @pytest.mark.parametrize(
@@ -211,6 +216,7 @@ def test_runs_are_found_by_id_prefix_and_age(tmp_path: Path) -> None:
         (ids[0], "complete"),
     ]
     assert store.load().plan.run_id == ids[1]
+    assert store.load("last").plan.run_id == ids[1]
     assert store.load("202602").plan.run_id == ids[2]
     with pytest.raises(StoreError, match="2 runs begin with '202601'"):
         store.load("202601")
@@ -248,7 +254,7 @@ def test_a_full_disk_is_a_sentence_and_spoils_nothing(small_disk: Path) -> None:
 
 def test_a_place_that_cannot_be_written_is_a_sentence(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(StoreError, match=r"file/runs/.*: Not a directory\.") as caught:
+    with pytest.raises(StoreError, match=r"file/runs: Not a directory\.") as caught:
         Store(tmp_path / "file").create(PLAN)
     assert "another reports directory" in caught.value.hint
 

@@ -23,6 +23,9 @@ STATUSES = {code: status for status, code in STATUS_CODES.items()}
 ABSENT = -1
 """Stands where a status would: the run has no result of the cell on the host."""
 
+_AT_ONCE = 50_000
+"""Rows that are Python's objects at a time: a year of a hundred hosts has two million, and would take a gigabyte."""
+
 _SCALES = {
     "step_us": (tables.result.c.step_ns, 1e-3),
     "energy_j_per_image": (tables.result.c.energy_uj_per_image, 1e-6),
@@ -167,9 +170,11 @@ def _read_protocols(connection: Connection, run: Floats, host: Floats) -> Floats
 
 def _fetch_columns(connection: Connection, query: Select[Any], count: int) -> list[Floats]:
     """The columns of an answer; NULL becomes NaN."""
-    rows = connection.execute(query).all()
-    columns = zip(*rows, strict=True) if rows else [()] * count
-    return [np.array(column, dtype=np.float64) for column in columns]
+    parts = [
+        [np.array(column, dtype=np.float64) for column in zip(*rows, strict=True)]
+        for rows in connection.execute(query).partitions(_AT_ONCE)
+    ]
+    return [np.concatenate(column) for column in zip(*parts, strict=True)] if parts else [np.empty(0)] * count
 
 
 def _pair(high: Floats, low: Floats) -> NDArray[np.int64]:

@@ -125,7 +125,8 @@ def _list_unlike(run: StoredRun, reference: ReferenceSet, empty: Sequence[Refere
     gpus = sum(row.gpus > 0 for row in empty)
     for count, kind in ((gpus, "GPUs"), (len(empty) - gpus, "processors")):
         if count:
-            sentences.append(f"{count_things(count, 'row')} of {kind} have no counterpart in this run.")
+            have = "has" if count == 1 else "have"
+            sentences.append(f"{count_things(count, 'row')} of {kind} {have} no counterpart in this run.")
     return tuple(make_line(sentence, 600) for sentence in sentences)
 
 

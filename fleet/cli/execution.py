@@ -11,6 +11,7 @@ from fleet.cli.words import print_error
 from fleet.errors import ExitCode, StoreError
 from fleet.progress import open_progress
 from fleet.progress_print import print_line
+from fleet.report.view_model import Found
 from fleet.store.reader import StoredRun
 from fleet.store.rundir import Store
 from fleet.store.writer import RunWriter
@@ -59,6 +60,6 @@ def _finish(writer: RunWriter, verdict: Verdict) -> StoreError | None:
 
 def _end_in_trouble(run: StoredRun, trouble: StoreError, verdict: Verdict, outputs: Outputs) -> int:
     """Show what is known of a run whose directory is not whole, as long as somebody knows it."""
-    put_out(run, (), outputs)
+    put_out(run, Found(), outputs)
     print_error(trouble)
     return ExitCode.INTERRUPTED if verdict.interrupted else ExitCode.INTERNAL

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -14,11 +14,12 @@ from fleet.analysis.incident import Incident, accept
 from fleet.analysis.record import IncidentGroup, fold_incidents, make_state, name_cohorts
 from fleet.cli.consoles import open_stdout
 from fleet.cli.index import open_synced
-from fleet.cli.judging import Record, judge_runs, pick_environments, stamp
+from fleet.cli.judging import Record, judge_runs, pick_environments, read_past, stamp
 from fleet.cli.words import print_error
 from fleet.errors import ConfigError, ExitCode, SelectionError, StoreError
 from fleet.model.journal import PinnedBaseline
 from fleet.report.incident_view import (
+    BaselineView,
     IncidentLine,
     IncidentList,
     build_baseline,
@@ -27,6 +28,7 @@ from fleet.report.incident_view import (
 )
 from fleet.report.json_form import write_document
 from fleet.report.terminal_incidents import render_incidents
+from fleet.report.view_model import Found
 from fleet.report.wording import count_things
 from fleet.store.index import Index
 from fleet.store.readings import list_complete, read_environments
@@ -40,7 +42,7 @@ def print_incidents(reports: Path, *, everything: bool, as_json: bool) -> ExitCo
         FleetError: there are no runs, or the index cannot be used.
     """
     with _open(reports) as (index, record):
-        lines = describe_incidents(index, record, everything=everything)
+        lines = describe_incidents(index, record, record.incidents if everything else record.open)
     still_open = [line for line in lines if line.state == "open"]
     said = say_changes(record.judged, still_open)[len(still_open) :] if record.judged else ("no run is complete yet",)
     if as_json:
@@ -50,16 +52,37 @@ def print_incidents(reports: Path, *, everything: bool, as_json: bool) -> ExitCo
     return ExitCode.OK
 
 
-def describe_incidents(index: Index, record: Record, *, everything: bool = False) -> tuple[IncidentLine, ...]:
+def find_in_run(index: Index, run_id: str) -> Found:
+    """What was found in a run against those before it.
+
+    Raises:
+        StoreError: the index or the journal cannot be read.
+    """
+    past = read_past(index, run_id)
+    if past.judged is None:
+        return Found()
+    lines = describe_incidents(index, past, past.incidents)
+    cohorts = _find_cohorts(index, past)
+    slower = [incident.subject for incident in past.open if incident.recovered is None]
+    return Found(
+        changes=say_changes(past.judged, lines),
+        regressions=tuple(f"{line.what} (incident {line.id})" for line in lines if line.state == "open"),
+        slower=frozenset((alias, of.cell_id) for of in slower for alias in cohorts.get(of.name, {of.name})),
+    )
+
+
+def describe_incidents(index: Index, record: Record, chosen: Sequence[Incident]) -> tuple[IncidentLine, ...]:
     """A line for each group of incidents, with the first suspect of those that are open.
+
+    Args:
+        chosen: of the record's.
 
     Raises:
         StoreError: the index cannot be read.
     """
-    if not record.judged or not record.incidents:
+    if not record.judged or not chosen:
         return ()
     cohorts = _find_cohorts(index, record)
-    chosen = record.incidents if everything else record.open
     groups = fold_incidents(chosen, cohorts)
     suspects = {g.id: find_cause(index, g, cohorts) for g in groups if g.head.ending is None}
     return build_incidents(chosen, cohorts, suspects)
@@ -124,9 +147,17 @@ def show_baseline(reports: Path, *, as_json: bool) -> ExitCode:
         typer.echo(f"pinned: run {', '.join(pin.run_ids)} for {where}{why}")
     if not view.pinned:
         typer.echo("no run is pinned: slow drift is not found. Pin one with: fleet baseline set RUN")
-    nights = "none yet" if view.nights is None else f"up to {view.nights} in the last run"
-    typer.echo(f"rolling: the median of the last 14 runs of a suite with a value, {nights}; {view.needed} are needed")
+    typer.echo(_say_rolling(view))
     return ExitCode.OK
+
+
+def _say_rolling(view: BaselineView) -> str:
+    rule = "rolling: every value is also held against the median of its last 14 runs in the same suite"
+    if view.nights is None:
+        return f"{rule}, from the {view.needed + 1}th on; none was judged yet"
+    if view.nights < view.needed:
+        return f"{rule}, from the {view.needed + 1}th on; the last run had {count_things(view.nights, 'run')} before it"
+    return f"{rule}; the last run had {count_things(view.nights, 'such run')} before it"
 
 
 def accept_incident(reports: Path, name: str, reason: str) -> ExitCode:

@@ -16,10 +16,10 @@ from fleet.analysis.record import make_state, name_cohorts, read_state
 from fleet.analysis.sentence import say_told
 from fleet.cli.words import tell
 from fleet.model.environment import Environment
-from fleet.model.journal import Entry, IncidentState, JudgedRun, PinnedBaseline, Suspicion
+from fleet.model.journal import Entry, JudgedRun, PinnedBaseline, Suspicion
 from fleet.report.wording import count_things, make_line
 from fleet.store.index import Index
-from fleet.store.journal import read_journal
+from fleet.store.journal import list_incidents, read_journal
 from fleet.store.readings import Values, read_cells, read_environments, read_values
 
 REACH = 30
@@ -76,11 +76,21 @@ def read_record(index: Index) -> Record:
     """
     entries, _ = read_journal(index.store.root)
     judged = max((e for e in entries if isinstance(e, JudgedRun)), key=lambda entry: entry.run_id, default=None)
-    states = [entry for entry in entries if isinstance(entry, IncidentState)]
-    # Whoever was killed while it wrote has left incidents of a run that is still to be judged.
-    last = judged.run_id if judged else ""
-    latest = {(s.level, s.name, s.cell_id, s.opened): s for s in states if s.opened <= last}
-    return Record(judged, tuple(sorted(map(read_state, latest.values()), key=lambda incident: incident.opened)))
+    return Record(judged, tuple(map(read_state, list_incidents(entries))))
+
+
+def read_past(index: Index, run_id: str) -> Record:
+    """What was known when this run had been judged, with what was accepted since; nothing of one that was not judged.
+
+    Raises:
+        StoreError: the journal cannot be read.
+    """
+    entries, _ = read_journal(index.store.root)
+    judged = next((e for e in reversed(entries) if isinstance(e, JudgedRun) and e.run_id == run_id), None)
+    if judged is None:
+        return Record(None, ())
+    states = [state for state in list_incidents(entries) if state.covers(run_id)]
+    return Record(judged, tuple(read_state(state.as_of(run_id)) for state in states))
 
 
 def stamp() -> str:

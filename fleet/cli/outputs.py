@@ -15,7 +15,7 @@ from fleet.report.markdown import render_markdown
 from fleet.report.prometheus import render_prometheus
 from fleet.report.terminal import render_terminal
 from fleet.report.view import build_view
-from fleet.report.view_model import View
+from fleet.report.view_model import Found, View
 from fleet.store.files import read_regular, resolve_target, write_atomic
 from fleet.store.reader import StoredRun
 
@@ -47,16 +47,16 @@ _RENDERERS: Mapping[Form, Callable[[View], str]] = {
 }
 
 
-def put_out(run: StoredRun, changes: tuple[str, ...], outputs: Outputs) -> None:
+def put_out(run: StoredRun, found: Found, outputs: Outputs) -> None:
     """Print the report, and write the files.
 
     Args:
-        changes: what the run changed against those before it, a line each; inert.
+        found: in the run, against those before it.
 
     Raises:
         StoreError: a file cannot be written.
     """
-    view = build_view(run, changes)
+    view = build_view(run, found)
     if outputs.form is Form.JSON:
         sys.stdout.write(_render_json(run, view))
     elif render := _RENDERERS.get(outputs.form):

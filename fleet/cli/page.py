@@ -34,13 +34,13 @@ def write_report(reports: Path, run_id: str | None, options: PageOptions) -> Exi
     """
     store = Store(reports)
     run = store.load(run_id)
-    changes, regressed = find_changes(run, store)
-    view = build_view(run, changes)
+    found = find_changes(run, store)
+    view = build_view(run, found)
     details = build_details(run, view)
     file = options.output or run.path / _NAME
     run_href = _find_href(run.path, file, "/")
     put_page(reports, file, options, lambda href: render_html(view, details, run_href=run_href, plotly_href=href))
-    return ExitCode.REGRESSION if regressed else ExitCode.OK
+    return ExitCode.REGRESSION if found.regressions else ExitCode.OK
 
 
 def put_page(reports: Path, file: Path, options: PageOptions, render: Callable[[str | None], str]) -> None:

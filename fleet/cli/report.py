@@ -8,12 +8,13 @@ from fleet.cli.index import open_synced
 from fleet.cli.outputs import Outputs, put_out
 from fleet.cli.words import print_error, tell
 from fleet.errors import ExitCode, FleetError, StoreError
+from fleet.report.view_model import Found
 from fleet.store.reader import StoredRun
 from fleet.store.rundir import Store
 
 
 def print_report(reports: Path, run_id: str | None, outputs: Outputs) -> ExitCode:
-    """One run's report, put out; REGRESSION where it is the last one and an incident is open.
+    """One run's report, put out; REGRESSION where an incident is open in it.
 
     Raises:
         StoreError: there is no such run, it cannot be read, or a file cannot be written.
@@ -29,34 +30,29 @@ def print_report(reports: Path, run_id: str | None, outputs: Outputs) -> ExitCod
 
 def print_run(run: StoredRun, store: Store, outputs: Outputs) -> ExitCode:
     """The report of a run that is loaded, put out; the exit code as of `print_report`."""
-    changes, regressed = find_changes(run, store)
-    put_out(run, changes, outputs)
-    return ExitCode.REGRESSION if regressed else ExitCode.OK
+    found = find_changes(run, store)
+    put_out(run, found, outputs)
+    return ExitCode.REGRESSION if found.regressions else ExitCode.OK
 
 
-def find_changes(run: StoredRun, store: Store) -> tuple[tuple[str, ...], bool]:
-    """What the last complete run of the store changed, and whether an incident is open; nothing for any other.
+def find_changes(run: StoredRun, store: Store) -> Found:
+    """What was found in a complete run of the store against those before it; nothing for any other.
 
     The report does not hang on it: what is in the way is said beside it.
     """
-    from fleet.cli.incidents import describe_incidents
+    from fleet.cli.incidents import find_in_run
     from fleet.cli.judging import judge_runs
-    from fleet.report.incident_view import say_changes
 
     if run.summary is None or run.path.resolve().parent != store.runs_path.resolve():
-        return (), False
+        return Found()
     try:
-        if run.path.resolve() != store.find_latest().resolve():
-            return (), False
         index, synced = open_synced(store)
         with index:
             for problem in synced.problems:
                 print_error(StoreError(problem))
-            record = judge_runs(index)
-            if record.judged is None or record.judged.run_id != run.plan.run_id:
-                return (), False
-            return say_changes(record.judged, describe_incidents(index, record)), bool(record.open)
+            judge_runs(index)
+            return find_in_run(index, run.plan.run_id)
     except FleetError as error:
         print_error(error)
         tell("       The run is kept all the same; what it changed is told when the index can be used.")
-        return (), False
+        return Found()

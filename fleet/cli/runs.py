@@ -19,7 +19,7 @@ from fleet.report.run_details import describe_run_details
 from fleet.report.runs import RunList, describe_runs
 from fleet.report.terminal_runs import render_details, render_runs
 from fleet.report.wording import count_things, join_names
-from fleet.store.journal import list_pinned, read_journal
+from fleet.store.journal import list_pinned, list_regressed, read_journal
 from fleet.store.moving import find_runs, measure_size, remove_run, take_in_run
 from fleet.store.reader import is_running
 from fleet.store.rundir import Store
@@ -38,7 +38,8 @@ def refuse_misplaced(given: Sequence[str], command: str) -> None:
 
 def print_runs(reports: Path, *, as_json: bool) -> None:
     """The list of runs, on stdout."""
-    lines = describe_runs(list_runs(Store(reports)))
+    store = Store(reports)
+    lines = describe_runs(list_runs(store), _find_regressed(store))
     if as_json:
         sys.stdout.write(write_document(RunList(lines)))
     else:
@@ -53,7 +54,8 @@ def show_run(reports: Path, run_id: str, *, as_json: bool) -> None:
     """
     store = Store(reports)
     path = store.locate(run_id)
-    details = describe_run_details(store.load(f"{path}/"), measure_size(path), _find_reasons(store, path))
+    run = store.load(f"{path}/")
+    details = describe_run_details(run, measure_size(path), _find_reasons(store, path), _find_regressed(store))
     if as_json:
         sys.stdout.write(write_document(details))
     else:
@@ -105,9 +107,10 @@ def export_runs(reports: Path, file: Path) -> int:
     """
     from fleet.store.export import export_parquet
 
-    index, synced = open_synced(Store(reports))
+    store = Store(reports)
+    index, synced = open_synced(store)
     with index:
-        written = export_parquet(index.database, file)
+        written = export_parquet(index.database, file, _find_regressed(store))
     for problem in synced.problems:
         print_error(StoreError(problem))
     typer.echo(f"{count_things(written, 'result')} written to {file}")
@@ -131,6 +134,10 @@ def _find_reasons(store: Store, path: Path) -> list[PinnedBaseline]:
     """The baselines that name the run."""
     entries, _ = read_journal(store.root)
     return [baseline for baseline in list_pinned(entries).values() if path.name in baseline.run_ids]
+
+
+def _find_regressed(store: Store) -> frozenset[str]:
+    return list_regressed(read_journal(store.root)[0])
 
 
 def _confirm(question: str) -> bool:

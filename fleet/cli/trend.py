@@ -64,7 +64,7 @@ def write_trend(reports: Path, asked: Asked, options: PageOptions) -> ExitCode:
     with _open(reports) as index:
         record = judge_runs(index)
         view = _build(index, record, asked)
-        told = describe_incidents(index, record, everything=True)
+        told = describe_incidents(index, record, record.incidents)
     chosen = _choose_incidents(told, view)
     file = options.output or reports / _PAGE
     put_page(reports, file, options, lambda href: render_trend_html(view, chosen, plotly_href=href))

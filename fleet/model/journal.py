@@ -49,6 +49,23 @@ class IncidentState(Record):
     reason: str = ""
     """Somebody's words, why it was accepted."""
 
+    def covers(self, run_id: str) -> bool:
+        """Whether it was open when this run had been judged; it may have ended since."""
+        if self.ending == "accepted":
+            return self.opened <= run_id <= (self.ended or "")
+        return self.opened <= run_id and (self.ending is None or run_id < (self.ended or ""))
+
+    def accuses(self, run_id: str) -> bool:
+        """Whether that run is a regression for it: what somebody has accepted since is as it should be."""
+        return self.covers(run_id) and self.ending != "accepted"
+
+    def as_of(self, run_id: str) -> IncidentState:
+        """As it stood when this run, which it covers, had been judged; accepted is for ever."""
+        if self.ending == "accepted":
+            return self
+        recovered = self.recovered if self.recovered and self.recovered <= run_id else None
+        return self.model_copy(update={"ending": None, "ended": None, "recovered": recovered})
+
 
 class Annotation(Record):
     """Something to know when one looks at values of that time, e.g. `new cooling in rack 7`."""

@@ -33,6 +33,8 @@ COLUMNS = (
     "spread",
     "steady",
     "disturbed",
+    "slower",
+    "steps",
     "message",
 )
 
@@ -81,6 +83,8 @@ def _describe(view: View, line: Line) -> tuple[object, ...]:
         entry.spread,
         entry.steady,
         entry.disturbed,
+        entry.slower if entry.kind == "value" else None,
+        entry.steps,
         entry.message,
     )
 

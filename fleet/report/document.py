@@ -60,7 +60,7 @@ class ReportDocument:
     to_come: str
     """Of which hosts nothing is known yet, and the command that goes on from there; empty: of none."""
     changes: tuple[str, ...]
-    """What this run changed against those before it, a line each; empty for any run but the last."""
+    """What this run changed against those before it, a line each; empty: it was not held against any."""
     settings: tuple[SettingLine, ...]
     """How hosts are set, what is broken first."""
     details: Details

@@ -114,23 +114,26 @@ def say_changes(judged: JudgedRun, lines: Sequence[IncidentLine]) -> tuple[str, 
     """What a run changed against those before it, the worst first. That nothing did is said only of what was judged.
 
     Args:
-        lines: of the incidents that are open.
+        lines: of the incidents that are open, or were in that run.
     """
-    said = [f"incident {line.id}: {line.what}, confirmed by run {line.opened}" for line in lines]
-    said += [
-        f"suspicion: {make_line(found.sentence)}, not confirmed: there was no second run" for found in judged.suspicions
-    ]
+    said = [_say_incident(line) for line in lines]
+    said += [f"suspicion: {make_line(found.sentence)}, for the next run to confirm" for found in judged.suspicions]
     known = judged.measured - judged.learning
     if judged.measured == 0:
         said.append("nothing was measured, so nothing was judged")
     elif known == 0:
-        said.append(f"learning: {judged.nights} of {LEARNING} nights; until then nothing can be judged")
+        said.append(f"learning: {judged.nights} of {LEARNING} runs; until then nothing can be judged")
     else:
         if not said:
             said.append(f"nothing is slower than in the runs before, of {count_things(known, 'value')} judged")
         if judged.learning:
-            said.append(f"learning: {count_things(judged.learning, 'value')} with fewer than {LEARNING} nights before")
+            said.append(f"learning: {count_things(judged.learning, 'value')} with fewer than {LEARNING} runs before")
     return tuple(said)
+
+
+def _say_incident(line: IncidentLine) -> str:
+    said = f"incident {line.id}: {line.what}, confirmed by run {line.opened}"
+    return said if line.state == "open" else f"{said}, {line.state}: {line.reason}"
 
 
 def _build_line(group: IncidentGroup, cohorts: Mapping[str, frozenset[str]], suspect: Suspect | None) -> IncidentLine:

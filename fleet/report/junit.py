@@ -15,8 +15,9 @@ _SKIPPED = {"unsupported", "skipped", "oom"}
 def render_junit(view: View) -> str:
     """The report as JUnit's XML, as CI systems read it.
 
-    A cell without its value is a failure, one whose host gave nothing an error; what a device cannot do, or has no
-    memory for, is skipped. A host without cells has one case of its own.
+    A cell without its value is a failure, and so is one that is slower than before (an incident is open); one whose
+    host gave nothing is an error; what a device cannot do, or has no memory for, is skipped. A host without cells has
+    one case of its own.
     """
     root = ElementTree.Element("testsuites", name=f"fleet {view.run.suite}")
     by_host: dict[str, list[Line]] = {host.alias: [] for host in view.hosts}
@@ -56,7 +57,9 @@ def _add_case(suite: ElementTree.Element, line: Line) -> str:
         if entry.images_per_s is not None:
             properties = ElementTree.SubElement(case, "properties")
             ElementTree.SubElement(properties, "property", name="images_per_s", value=f"{entry.images_per_s:.6g}")
-        return ""
+        if entry.slower:
+            ElementTree.SubElement(case, "failure", message="slower than before", type="regression")
+        return "failure" if entry.slower else ""
     lost = entry.status not in {"oom", "unsupported", "timeout", "crash", "invalid", "skipped", "ok"}
     outcome = "skipped" if entry.status in _SKIPPED else "error" if lost else "failure"
     found = ElementTree.SubElement(case, outcome, message=entry.message or entry.word)

@@ -12,12 +12,13 @@ _MARKS = {
     "~": "~ not steady: the second half of its steps is more than 1 % off the first",
     "!": f"! others used the host meanwhile: from {CPU_BUSY * 100:.0f} % of its processors on, "
     f"or {GPU_BUSY * 100:.0f} % of a GPU",
+    "↓": "↓ slower than before: an incident is open",
 }
 
 
 def mark_entry(entry: Entry) -> str:
     """What is to be minded with an entry's value, a sign each."""
-    return mark_value(steady=entry.steady, disturbed=bool(entry.disturbed))
+    return mark_value(steady=entry.steady, disturbed=bool(entry.disturbed)) + ("↓" if entry.slower else "")
 
 
 def mark_value(*, steady: bool | None, disturbed: bool) -> str:

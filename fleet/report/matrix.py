@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import get_args
 
@@ -24,12 +24,16 @@ _PHASES: tuple[Phase, ...] = get_args(Phase)
 _PRECISIONS: tuple[Precision, ...] = get_args(Precision)
 
 
-def build_matrices(run: StoredRun) -> tuple[Matrix, ...]:
-    """One matrix per kind of device that has cells: GPUs and CPUs are on scales of their own."""
-    return tuple(matrix for device in _DEVICES if (matrix := _build_matrix(run, device)) is not None)
+def build_matrices(run: StoredRun, slower: Set[tuple[str, str]] = frozenset()) -> tuple[Matrix, ...]:
+    """One matrix per kind of device that has cells: GPUs and CPUs are on scales of their own.
+
+    Args:
+        slower: as in `Found`.
+    """
+    return tuple(matrix for device in _DEVICES if (matrix := _build_matrix(run, device, slower)) is not None)
 
 
-def _build_matrix(run: StoredRun, device: Device) -> Matrix | None:
+def _build_matrix(run: StoredRun, device: Device, slower: Set[tuple[str, str]]) -> Matrix | None:
     hosts = [host for host in run.plan.hosts if any(cell.device == device for cell in host.cells)]
     cells = {cell.id: cell for host in hosts for cell in host.cells if cell.device == device}
     if not cells:
@@ -41,7 +45,7 @@ def _build_matrix(run: StoredRun, device: Device) -> Matrix | None:
     )
     models = list(dict.fromkeys(cell.model for cell in cells.values()))
     ordered = sorted(cells.values(), key=lambda cell: (models.index(cell.model), *_order(cell)))
-    columns = [_Column.of(host, run.outcomes.get(host.alias)) for host in hosts]
+    columns = [_Column.of(host, run.outcomes.get(host.alias), slower) for host in hosts]
     rows = tuple(_build_row(cell, columns, groups) for cell in ordered)
     return Matrix(device, tuple(make_line(host.alias) for host in hosts), groups, rows)
 
@@ -60,12 +64,13 @@ class _Column:
     planned: frozenset[str]
     outcome: HostOutcome | None
     results: Mapping[str, CellResult]
+    slower: Set[tuple[str, str]]
 
     @classmethod
-    def of(cls, host: HostPlan, outcome: HostOutcome | None) -> _Column:
+    def of(cls, host: HostPlan, outcome: HostOutcome | None, slower: Set[tuple[str, str]]) -> _Column:
         # The first counts, should there be two of one cell.
         results = {result.cell_id: result for result in reversed(outcome.cells)} if outcome else {}
-        return cls(host.alias, frozenset(cell.id for cell in host.cells), outcome, results)
+        return cls(host.alias, frozenset(cell.id for cell in host.cells), outcome, results, slower)
 
 
 def _build_row(cell: Cell, columns: Sequence[_Column], groups: Sequence[HardwareGroup]) -> Row:
@@ -95,7 +100,8 @@ def _build_entry(cell_id: str, column: _Column) -> Entry:
         return Entry(alias, "failure", say_status(NO_OUTCOME), status=NO_OUTCOME)
     result = column.results.get(cell_id)
     if result is not None and is_measured(result):
-        return _build_value(alias, result, outcome)
+        slower = not column.slower.isdisjoint({(column.alias, cell_id), (column.alias, "")})
+        return _build_value(alias, result, outcome, slower)
     gone = result is None or result.status is CellStatus.LOST
     if gone and outcome.status not in {HostStatus.OK, HostStatus.PARTIAL}:
         # That the document is missing is no news; why the host has none is.
@@ -112,7 +118,7 @@ def _build_entry(cell_id: str, column: _Column) -> Entry:
     )
 
 
-def _build_value(alias: str, result: CellResult, outcome: HostOutcome) -> Entry:
+def _build_value(alias: str, result: CellResult, outcome: HostOutcome, slower: bool) -> Entry:
     timing, throughput = result.timing, result.throughput
     estimate = estimate_rate(throughput.images_per_s, timing) if throughput else None
     return Entry(
@@ -126,6 +132,8 @@ def _build_value(alias: str, result: CellResult, outcome: HostOutcome) -> Entry:
         spread=_keep_finite(relative_spread(timing)) if timing else None,
         steady=timing.steady if timing else None,
         disturbed=make_line(find_disturbance(result, outcome), 120),
+        slower=slower,
+        steps=timing.steps - timing.dropped_steps if timing else None,
         found=say_found(result),
         batch_size=result.measured.batch_size or None,
         devices=result.measured.devices or None,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 
+from fleet.errors import ExitCode
 from fleet.report.lines import Line, list_lines
 from fleet.report.view_model import View
 
@@ -17,10 +18,11 @@ _GAUGES = {
     "fleet_hosts": "Hosts of the run.",
     "fleet_cells": "Cells of the run, over all hosts.",
     "fleet_cells_ok": "Cells with a value.",
-    "fleet_run_exit_code": "What the run ended with; 0: all is well.",
+    "fleet_incidents_open": "Confirmed regressions that are open in the run.",
+    "fleet_run_exit_code": "What the run ended with; 0: all is well, 5: it is slower than before.",
     "fleet_run_start_timestamp_seconds": "When the run began.",
     "fleet_last_run_timestamp_seconds": "When the run ended: alert when it is long ago.",
-    "fleet_last_success_timestamp_seconds": "When a run last ended well: alert when it is long ago.",
+    "fleet_last_success_timestamp_seconds": "When a run last measured all it was to: alert when it is long ago.",
 }
 
 Sample = tuple[str, Mapping[str, str], float]
@@ -51,12 +53,13 @@ def _list_samples(view: View) -> Iterator[Sample]:
     yield "fleet_hosts", run, verdict.hosts_total
     yield "fleet_cells", run, verdict.cells_total
     yield "fleet_cells_ok", run, verdict.cells_ok
+    yield "fleet_incidents_open", run, verdict.regressions
     yield "fleet_run_exit_code", run, verdict.exit_code
     yield "fleet_run_start_timestamp_seconds", run, _read_time(view.run.created)
     if view.run.finished:
         finished = _read_time(view.run.finished)
         yield "fleet_last_run_timestamp_seconds", run, finished
-        if verdict.exit_code == 0:
+        if verdict.exit_code in {ExitCode.OK, ExitCode.REGRESSION}:
             yield "fleet_last_success_timestamp_seconds", run, finished
     for host in view.hosts:
         yield "fleet_host_ok", {**run, "host": host.alias, "status": host.status}, float(host.status == "ok")

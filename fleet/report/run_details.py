@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
 from typing import Literal
 
 from fleet.analysis.verdict import NO_OUTCOME, judge
 from fleet.model.journal import PinnedBaseline
 from fleet.model.result import CellStatus
+from fleet.report.runs import find_exit_code
 from fleet.report.wording import make_line
 from fleet.store.reader import StoredRun
 
@@ -42,6 +43,7 @@ class RunDetails:
     fleet_version: str
     payload_sha256: str
     exit_code: int | None
+    """As in the list of runs."""
     hosts_ok: int
     hosts_total: int
     cells_ok: int
@@ -54,12 +56,15 @@ class RunDetails:
     schema: Literal["fleet.run_details/1"] = "fleet.run_details/1"
 
 
-def describe_run_details(run: StoredRun, size_bytes: int, baselines: Sequence[PinnedBaseline]) -> RunDetails:
+def describe_run_details(
+    run: StoredRun, size_bytes: int, baselines: Sequence[PinnedBaseline], regressed: Set[str]
+) -> RunDetails:
     """What is shown of a run.
 
     Args:
         size_bytes: of its directory.
         baselines: those that name it.
+        regressed: the runs with a regression.
     """
     plan, summary = run.plan, run.summary
     verdict = judge(plan, run.outcomes)
@@ -73,7 +78,7 @@ def describe_run_details(run: StoredRun, size_bytes: int, baselines: Sequence[Pi
         limit=make_line(plan.limit) or None,
         fleet_version=make_line(plan.fleet_version, 40),
         payload_sha256=make_line(plan.payload_sha256, 64),
-        exit_code=summary.exit_code if summary else None,
+        exit_code=find_exit_code(plan.run_id, summary.exit_code if summary else None, regressed),
         hosts_ok=verdict.hosts_ok,
         hosts_total=verdict.hosts_total,
         cells_ok=verdict.cells_ok,

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
 from typing import Literal
 
+from fleet.errors import ExitCode
 from fleet.report.wording import make_line
 from fleet.store.rundir import RunEntry
 
@@ -24,6 +25,7 @@ class RunLine:
     cells_ok: int | None
     cells_total: int | None
     exit_code: int | None
+    """What the run ended with; 5 also where a regression was confirmed in it."""
     problem: str
     """Why a damaged one cannot be read."""
 
@@ -36,8 +38,22 @@ class RunList:
     schema: Literal["fleet.runs/1"] = "fleet.runs/1"
 
 
-def describe_runs(entries: Sequence[RunEntry]) -> tuple[RunLine, ...]:
-    """The list as it is shown, in the given order."""
+def find_exit_code(run_id: str, exit_code: int | None, regressed: Set[str]) -> int | None:
+    """What a run ended with. `run.json` is written before it is judged, and the journal knows what came of that.
+
+    Args:
+        exit_code: by its `run.json`.
+        regressed: the runs with a regression.
+    """
+    return int(ExitCode.REGRESSION) if exit_code == ExitCode.OK and run_id in regressed else exit_code
+
+
+def describe_runs(entries: Sequence[RunEntry], regressed: Set[str] = frozenset()) -> tuple[RunLine, ...]:
+    """The list as it is shown, in the given order.
+
+    Args:
+        regressed: the runs with a regression.
+    """
     return tuple(
         RunLine(
             run_id=entry.run_id,
@@ -48,7 +64,7 @@ def describe_runs(entries: Sequence[RunEntry]) -> tuple[RunLine, ...]:
             hosts_total=entry.hosts_total,
             cells_ok=entry.cells_ok,
             cells_total=entry.cells_total,
-            exit_code=entry.exit_code,
+            exit_code=find_exit_code(entry.run_id, entry.exit_code, regressed),
             problem=make_line(entry.problem, 400),
         )
         for entry in entries

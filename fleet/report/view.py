@@ -16,9 +16,20 @@ from fleet.model.result import CellStatus
 from fleet.report.matrix import build_matrices
 from fleet.report.notes import find_notes
 from fleet.report.setting_lines import build_settings
-from fleet.report.view_model import FailureLine, HostRow, Matrix, RunHead, VerdictLine, VerdictWord, View
-from fleet.report.wording import join_names, make_line, name_gpus, say_cell, say_sentence, say_status, shorten_cpu
+from fleet.report.view_model import FailureLine, Found, HostRow, Matrix, RunHead, VerdictLine, VerdictWord, View
+from fleet.report.wording import (
+    count_things,
+    join_names,
+    make_line,
+    name_gpus,
+    say_cell,
+    say_sentence,
+    say_status,
+    shorten_cpu,
+)
 from fleet.store.reader import StoredRun
+
+NOTHING_FOUND = Found()
 
 _MEANINGS = {
     "OOM": "out of memory, a result and no failure",
@@ -34,24 +45,20 @@ _MEANINGS = {
 }
 
 
-def build_view(run: StoredRun, changes: tuple[str, ...] = ()) -> View:
-    """Everything a report of this run shows. Pure: the same run gives the same view.
-
-    Args:
-        changes: what it changed against the runs before it, a line each; inert.
-    """
+def build_view(run: StoredRun, found: Found = NOTHING_FOUND) -> View:
+    """Everything a report of this run shows. Pure: the same run, in which the same was found, gives the same view."""
     verdict = judge(run.plan, run.outcomes, run.summary is not None and run.summary.interrupted)
-    matrices = build_matrices(run)
+    matrices = build_matrices(run, found.slower)
     return View(
         run=_build_head(run),
-        verdict=_build_verdict(run, verdict),
+        verdict=_build_verdict(run, verdict, found),
         matrices=matrices,
         hosts=tuple(_build_host(run, host) for host in run.plan.hosts),
         failures=_build_failures(run, [failure for failure in verdict.failures if not _is_open(run, failure)]),
         notes=tuple(find_notes(run, matrices)),
         legend=_build_legend(matrices),
         to_come=_say_to_come(run, [failure.alias for failure in verdict.failures if _is_open(run, failure)]),
-        changes=changes,
+        changes=found.changes,
         settings=build_settings(run),
     )
 
@@ -108,20 +115,31 @@ _WORDS: dict[ExitCode, VerdictWord] = {
     ExitCode.UNREACHABLE: "UNREACHABLE",
     ExitCode.NOTHING: "NOTHING MEASURED",
     ExitCode.INTERRUPTED: "INTERRUPTED",
+    ExitCode.REGRESSION: "REGRESSION",
 }
 
 
-def _build_verdict(run: StoredRun, verdict: Verdict) -> VerdictLine:
+def _build_verdict(run: StoredRun, verdict: Verdict, found: Found) -> VerdictLine:
+    exit_code = verdict.exit_code or (ExitCode.REGRESSION if found.regressions else ExitCode.OK)
     return VerdictLine(
-        word=_STATES.get(_find_state(run)) or _WORDS.get(verdict.exit_code, "FAILED"),
+        word=_STATES.get(_find_state(run)) or _WORDS.get(exit_code, "FAILED"),
         hosts_ok=verdict.hosts_ok,
         hosts_total=verdict.hosts_total,
         cells_ok=verdict.cells_ok,
         cells_total=verdict.cells_total,
         coverage=f"{verdict.hosts_ok}/{verdict.hosts_total} hosts, {verdict.cells_ok}/{verdict.cells_total} cells",
-        remarks=tuple(_remark(run, verdict)),
-        exit_code=int(verdict.exit_code),
+        remarks=(*_say_regressions(found), *_remark(run, verdict)),
+        exit_code=int(exit_code),
+        regressions=len(found.regressions),
     )
+
+
+def _say_regressions(found: Found) -> tuple[str, ...]:
+    if not found.regressions:
+        return ()
+    more = len(found.regressions) - 1
+    others = f" and {count_things(more, 'more incident')}" if more else ""
+    return (f"slower than before: {found.regressions[0]}{others}",)
 
 
 def _remark(run: StoredRun, verdict: Verdict) -> list[str]:

@@ -9,9 +9,23 @@ from typing import Literal
 from fleet.analysis.misconfiguration import Severity
 from fleet.model.suite import Cell, Device, Rules
 
-VerdictWord = Literal["OK", "FAILED", "UNREACHABLE", "NOTHING MEASURED", "INTERRUPTED", "RUNNING", "INCOMPLETE"]
+VerdictWord = Literal[
+    "OK", "FAILED", "UNREACHABLE", "NOTHING MEASURED", "INTERRUPTED", "RUNNING", "INCOMPLETE", "REGRESSION"
+]
 EntryKind = Literal["value", "result", "failure", "unplanned"]
 """`result`: no value, yet nothing is wrong (out of memory, a precision the device lacks)."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """What was found in a run when it was held against those before it; inert. Nothing, where it was not."""
+
+    changes: tuple[str, ...] = ()
+    """A line each, the worst first."""
+    regressions: tuple[str, ...] = ()
+    """The incidents that are open in it, in short."""
+    slower: frozenset[tuple[str, str]] = frozenset()
+    """Host and cell of the values that they are about; an empty cell stands for all of the host."""
 
 
 @dataclass(frozen=True)
@@ -44,8 +58,10 @@ class VerdictLine:
     coverage: str
     """The same in words: `7/8 hosts, 41/42 cells`."""
     remarks: tuple[str, ...]
-    """What explains the difference, e.g. `1 host out of reach`."""
+    """What explains the difference, e.g. `1 host out of reach`, and what is slower than before."""
     exit_code: int
+    regressions: int = 0
+    """Incidents that are open in this run."""
 
 
 @dataclass(frozen=True)
@@ -70,6 +86,10 @@ class Entry:
     steady: bool | None = None
     disturbed: str = ""
     """What others took of the host meanwhile: `31 % of its processors`; empty: nothing that counts, or not known."""
+    slower: bool = False
+    """Than before: an incident is open."""
+    steps: int | None = None
+    """Timed steps that count."""
     found: str = ""
     """What the cell left open and the host filled in: `batch 208`, `4 GPUs`."""
     batch_size: int | None = None
@@ -214,6 +234,6 @@ class View:
     to_come: str
     """Of which hosts nothing is known yet, and the command that goes on from there; empty: of none."""
     changes: tuple[str, ...] = ()
-    """What this run changed against those before it, a line each; empty for any run but the last."""
+    """What this run changed against those before it, a line each; empty: it was not held against any."""
     settings: tuple[SettingLine, ...] = ()
     """How hosts are set, what is broken first."""

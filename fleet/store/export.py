@@ -5,14 +5,14 @@ from __future__ import annotations
 import secrets
 import shlex
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from sqlalchemy import BigInteger, Boolean, Column, ColumnElement, Float, Integer, Select, Table, and_, case, select
 
-from fleet.errors import FleetError
+from fleet.errors import ExitCode, FleetError
 from fleet.store import tables
 from fleet.store.database import Database
 from fleet.store.files import explain_error, resolve_target
@@ -28,11 +28,14 @@ _FOUND = {"batch_size": "found_batch_size", "devices": "found_devices"}
 """Of a result; its cell has columns of the same names."""
 
 
-def export_parquet(database: Database, file: Path) -> int:
+def export_parquet(database: Database, file: Path, regressed: Set[str] = frozenset()) -> int:
     """Write every result of the index to `file`, oldest run first, one row each; how many there are.
 
     Columns have the names and units of the index (`fleet.store.tables`), status in words; `found_batch_size` and
     `found_devices` are what a cell that leaves them open was measured with.
+
+    Args:
+        regressed: runs with a regression, whose `exit_code` says so.
 
     Raises:
         FleetError: pyarrow is not installed.
@@ -44,7 +47,7 @@ def export_parquet(database: Database, file: Path) -> int:
     except ModuleNotFoundError as error:
         hint = f"Install it with: {shlex.quote(sys.executable)} -m pip install pyarrow"
         raise FleetError(f"Parquet needs {error.name}, which is not installed.", hint) from error
-    query = _select_all()
+    query = _select_all(regressed)
     types = [_choose_type(pa, column) for column in query.selected_columns]
     schema = pa.schema(list(zip(query.selected_columns.keys(), types, strict=True)))
     file = resolve_target(file)
@@ -65,7 +68,7 @@ def export_parquet(database: Database, file: Path) -> int:
     return written
 
 
-def _select_all() -> Select[Any]:
+def _select_all(regressed: Set[str]) -> Select[Any]:
     words = case({code: status.value for status, code in STATUS_CODES.items()}, value=tables.result.c.status)
     own = [
         words.label("status") if column.name == "status" else column.label(_FOUND.get(column.name, column.name))
@@ -82,7 +85,11 @@ def _select_all() -> Select[Any]:
         )
         .outerjoin(tables.environment, tables.environment.c.id == tables.outcome.c.environment)
     )
-    shared = [*_keep(tables.run), tables.host.c.alias, *_keep(tables.cell), tables.outcome.c.protocol, *own]
+    ended = tables.run.c.exit_code
+    worse = and_(ended == ExitCode.OK.value, tables.run.c.run_id.in_(sorted(regressed)))
+    code = case((worse, ExitCode.REGRESSION.value), else_=ended).label("exit_code")
+    run = [code if column.name == "exit_code" else column for column in _keep(tables.run)]
+    shared = [*run, tables.host.c.alias, *_keep(tables.cell), tables.outcome.c.protocol, *own]
     return select(*shared, *host, *_keep(tables.environment)).select_from(joined)
 
 

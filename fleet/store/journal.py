@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import fcntl
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
 
-from fleet.model.journal import Entry, PinnedBaseline
+from fleet.model.journal import Entry, IncidentState, JudgedRun, PinnedBaseline
 from fleet.store.files import explain_error, read_lines, sync_directory, write_all
 
 FILE = "journal.jsonl"
@@ -76,3 +76,19 @@ def list_pinned(entries: Iterable[Entry]) -> dict[tuple[str, str], PinnedBaselin
     """By host and cell, the baselines in force."""
     pinned = {(entry.alias, entry.cell_id): entry for entry in entries if isinstance(entry, PinnedBaseline)}
     return {key: baseline for key, baseline in pinned.items() if baseline.run_ids}
+
+
+def list_incidents(entries: Sequence[Entry]) -> tuple[IncidentState, ...]:
+    """Every incident as it stands, in the order in which they were opened."""
+    last = max((entry.run_id for entry in entries if isinstance(entry, JudgedRun)), default="")
+    states = (entry for entry in entries if isinstance(entry, IncidentState))
+    # Whoever was killed while it wrote has left incidents of a run that is still to be judged.
+    latest = {(s.level, s.name, s.cell_id, s.opened): s for s in states if s.opened <= last}
+    return tuple(sorted(latest.values(), key=lambda state: state.opened))
+
+
+def list_regressed(entries: Sequence[Entry]) -> frozenset[str]:
+    """The runs in which a regression was, or is, confirmed: what they ended with is not all that came of them."""
+    incidents = list_incidents(entries)
+    judged = {entry.run_id for entry in entries if isinstance(entry, JudgedRun)}
+    return frozenset(run_id for run_id in judged if any(incident.accuses(run_id) for incident in incidents))

@@ -6,6 +6,7 @@ import json
 import re
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 
 from fleet.model.result import HostStatus, Stage
@@ -35,13 +36,13 @@ def test_until_there_are_enough_runs_nothing_is_judged_and_it_is_said(run_fleet:
     store_nights(workspace / "reports", range(1, 2))
     first = run_fleet("report")
     assert first.returncode == 0, first.stderr
-    assert "learning: 0 of 7 nights; until then nothing can be judged" in first.stdout
+    assert "learning: 0 of 7 runs; until then nothing can be judged" in first.stdout
     assert "nothing is slower" not in first.stdout
 
     store_nights(workspace / "reports", range(2, 8), slow=0.9)
     seventh = run_fleet("report")
-    assert "learning: 6 of 7 nights" in seventh.stdout
-    assert "What changed" not in run_fleet("report", name(1)).stdout  # it is not the last one
+    assert "learning: 6 of 7 runs" in seventh.stdout
+    assert "learning: 0 of 7 runs" in run_fleet("report", name(1)).stdout  # as it was then
     store_nights(workspace / "reports", range(8, 9), slow=0.9)
     assert "nothing is slower than in the runs before, of 4 values judged" in run_fleet("report").stdout
 
@@ -53,7 +54,7 @@ def test_one_run_suspects_and_the_next_confirms(run_fleet: RunFleet, workspace: 
     store_nights(reports, range(11, 12), slow=0.9, kernel="6.1.0")
     suspected = run_fleet("report")
     assert suspected.returncode == 0
-    assert re.search(r"suspicion: cpu02 \S+ −\d+\.\d % and 1 more cell, not confirmed", suspected.stdout)
+    assert re.search(r"suspicion: cpu02 \S+ −\d+\.\d % and 1 more cell, for the next run to confirm", suspected.stdout)
     assert run_fleet("report").stdout == suspected.stdout  # judged once, told the same
     assert "▼" not in run_fleet("incidents").stdout
 
@@ -76,6 +77,31 @@ def test_one_run_suspects_and_the_next_confirms(run_fleet: RunFleet, workspace: 
     assert json.loads(run_fleet("incidents", "--json").stdout) == document
 
 
+def test_what_was_found_in_an_older_run_is_still_told(run_fleet: RunFleet, workspace: Path) -> None:
+    reports = workspace / "reports"
+    store_nights(reports, range(1, 11))
+    store_nights(reports, range(11, 13), slow=0.9, kernel="6.1.0")
+    store_nights(reports, range(13, 14))
+    last = run_fleet("report", "--json")
+    # cpu02 is as it was, and the incident is not over.
+    assert (last.returncode, json.loads(last.stdout)["verdict"]["word"]) == (5, "REGRESSION")
+    assert '"slower": true' not in last.stdout
+    confirmed = run_fleet("report", name(12))
+    assert confirmed.returncode == 5
+    head = "✖ REGRESSION  2/2 hosts, 4/4 cells · slower than before: kernel 5.10.0 → 6.1.0"
+    assert " ".join(confirmed.stdout.split()).startswith(" ".join(head.split()))
+    assert "confirmed by run" in confirmed.stdout and len(re.findall(r"\d↓", confirmed.stdout)) == 2
+    suspected = run_fleet("report", name(11))
+    assert (suspected.returncode, suspected.stdout[:4]) == (0, "✔ OK")
+    assert "suspicion: cpu02" in suspected.stdout
+    listed = {run["run_id"]: run["exit_code"] for run in json.loads(run_fleet("runs", "--json").stdout)["runs"]}
+    assert [listed[name(day)] for day in (10, 11, 12, 13)] == [0, 0, 5, 5]
+    assert re.search(r"^ended .*, exit 5$", run_fleet("runs", "show", name(12)).stdout, re.MULTILINE)
+    assert run_fleet("runs", "export", "--parquet", "all.parquet").returncode == 0
+    rows = pq.read_table(workspace / "all.parquet").to_pylist()
+    assert {row["run_id"] for row in rows if row["exit_code"] == 5} == {name(12), name(13)}
+
+
 def test_a_run_that_was_still_learning_has_suspected_nothing(run_fleet: RunFleet, workspace: Path) -> None:
     reports = workspace / "reports"
     store_nights(reports, range(1, 7))
@@ -83,7 +109,7 @@ def test_a_run_that_was_still_learning_has_suspected_nothing(run_fleet: RunFleet
     store_nights(reports, range(8, 9), slow=0.12)
     suspected = run_fleet("report")
     assert suspected.returncode == 0
-    assert re.search(r"suspicion: cpu02 \S+ −8\d\.\d % and 1 more cell, not confirmed", suspected.stdout)
+    assert re.search(r"suspicion: cpu02 \S+ −8\d\.\d % and 1 more cell, for the next run to confirm", suspected.stdout)
     store_nights(reports, range(9, 10), slow=0.12)
     assert run_fleet("report").returncode == 5
     (line,) = json.loads(run_fleet("incidents", "--json").stdout)["incidents"]
@@ -102,7 +128,10 @@ def test_what_is_accepted_is_the_level_to_compare_with(run_fleet: RunFleet, work
     accepted = run_fleet("baseline", "accept", line["id"], "--reason", "new BIOS")
     assert accepted.returncode == 0, accepted.stderr
     assert "2 incidents accepted" in accepted.stdout
-    assert run_fleet("report").returncode == 0
+    accepted_now = run_fleet("report")
+    assert accepted_now.returncode == 0
+    assert f"confirmed by run {name(12)}, accepted: new BIOS" in accepted_now.stdout
+    assert run_fleet("report", name(12)).stdout.startswith("✔ OK ")
 
     store_nights(reports, range(14, 15), slow=0.9)
     after = run_fleet("report")
@@ -156,7 +185,7 @@ def test_what_cannot_be_judged_is_never_fine(run_fleet: RunFleet, workspace: Pat
     (reports / "runs" / name(3) / "plan.json").write_text("{")
     damaged = run_fleet("incidents")
     assert damaged.returncode == 0
-    assert "learning: 1 of 7 nights" in damaged.stdout
+    assert "learning: 1 of 7 runs" in damaged.stdout
     assert "plan.json cannot be read" in damaged.stderr
 
 
@@ -168,5 +197,5 @@ def test_a_level_of_nothing_is_no_level(run_fleet: RunFleet, workspace: Path) ->
     done = run_fleet("report")
 
     assert done.returncode == 0
-    assert "learning: 0 of 7 nights" in done.stdout
+    assert "learning: 0 of 7 runs" in done.stdout
     assert done.stderr == ""

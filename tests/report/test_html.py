@@ -19,6 +19,7 @@ from fleet.report.details import build_details
 from fleet.report.html import render_html
 from fleet.report.html_page import PLOTLY, read_plotly
 from fleet.report.view import build_view
+from fleet.report.view_model import Found
 from fleet.store.reader import StoredRun
 from tests.report.rich_run import store_rich_run
 from tests.run_builder import Ending, make_cells, make_plan, store_run
@@ -82,7 +83,7 @@ def test_every_view_is_there_when_there_is_something_to_show(rich_run: StoredRun
 
 
 def test_what_changed_comes_first(rich_run: StoredRun) -> None:
-    view = build_view(rich_run, ("gpu001 is <slower>.",))
+    view = build_view(rich_run, Found(changes=("gpu001 is <slower>.",)))
     page = render_html(view, build_details(rich_run, view))
     assert "<li>gpu001 is &lt;slower&gt;.</li>" in page
     assert page.index('<section id="changes">') < page.index('<section id="failures">')

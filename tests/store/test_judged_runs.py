@@ -28,7 +28,7 @@ def test_an_incident_is_opened_explained_and_accepted(store: Store, index: Index
     index.write(PinnedBaseline(time="t", run_ids=(name_night(0),), reason="as delivered"))
     record = judge_runs(index)
     assert [(one.subject.name, one.opened) for one in record.open] == [("gpu01", name_night(FALLS + 1))] * 3
-    (line,) = [line for line in describe_incidents(index, record) if line.state == "open"]
+    (line,) = describe_incidents(index, record, record.open)
     assert line.what.startswith("kernel 5.10.0 → 6.1.0: gpu01 ")
     states = index.read_incidents()
     assert [state.name for state in states] == ["gpu02"] * 3 + ["gpu01"] * 3

@@ -30,7 +30,7 @@ def say_finding(finding: Finding, confirmed: bool = True) -> str:
         return f"{word}: {finding.mads:.1f} MAD and {say_change(finding.change)}, the median of many"
     how = "confirmed by a second run" if confirmed else "not confirmed: there was no second run"
     if finding.kind is Kind.DRIFT:
-        return f"{word}: {say_change(finding.change)} from the pinned level over three nights, {how}"
+        return f"{word}: {say_change(finding.change)} from the pinned level over three runs, {how}"
     return f"{word}: {finding.mads:.1f} MAD and {say_change(finding.change)}, {how}"
 
 

@@ -22,6 +22,8 @@ class Standing:
     """The host with the lowest, where there are at least two."""
     cells: int
     """In how many cells it has a value; of several hosts the most."""
+    behind: int
+    """In how many of them it can be told from the best; of several hosts the most."""
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fleet.report.details_model import BatchCurve, Energy, PrecisionGain, ScalingCurve, StepTrace
+from fleet.report.wording import count_things
 
 MOST_SERIES = 12
 """Lines in one chart that can still be told apart; the tables have all."""
@@ -28,6 +29,9 @@ _SYMBOLS = (
 )
 _PATTERNS = ("", "/", ".", "x", "-", "\\")
 _DASHES = ("solid", "dash", "dot", "dashdot")
+
+_DOTS = 50
+"""So few steps are dots on their line: two of them would be a line alone."""
 
 Json = dict[str, object]
 
@@ -180,7 +184,7 @@ def draw_steps(trace: StepTrace) -> Chart:
     data: list[Json] = [
         {
             "type": "scatter",
-            "mode": "lines",
+            "mode": "lines" if len(times) > _DOTS else "lines+markers",
             "name": "step",
             "x": list(trace.places),
             "y": times,
@@ -224,4 +228,4 @@ def draw_steps(trace: StepTrace) -> Chart:
         "height": 230,
     }
     said = "" if trace.steady else ", ~ not steady"
-    return Chart(f"{trace.alias}: {trace.cell_id}{said}", tuple(data), layout)
+    return Chart(f"{trace.alias}: {trace.cell_id}, {count_things(trace.steps, 'step')}{said}", tuple(data), layout)

@@ -55,7 +55,11 @@ def _build_standing(view: View, details: Details, links: Mapping[str, str]) -> S
     if not details.standings:
         return None
     blocks = tuple(Block(build_standing_table(standings, links)) for standings in details.standings)
-    return Section("standing", "Who is fast", "", blocks, wide=False)
+    alike = not any(line.behind for standings in details.standings for line in standings.lines)
+    lead = (
+        "Nobody can be told from the best in any cell (95 % intervals; 0.5 %): the order says nothing." if alike else ""
+    )
+    return Section("standing", "Who is fast", lead, blocks, wide=False)
 
 
 def _build_matrices(view: View, details: Details, links: Mapping[str, str]) -> Section | None:

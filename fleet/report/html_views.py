@@ -39,7 +39,12 @@ _IDLE = 1.2
 
 def build_standing_table(standings: Standings, links: Mapping[str, str]) -> Table:
     many = any(len(line.aliases) > 1 for line in standings.lines)
-    heads = [Head("hardware" if many else "host", numeric=False), Head("relative"), Head("cells")]
+    heads = [
+        Head("hardware" if many else "host", numeric=False),
+        Head("relative"),
+        Head("cells"),
+        Head("behind", "in so many of them it can be told from the best"),
+    ]
     heads += [Head("slowest", numeric=False)] if many else []
     rows = []
     for line in standings.lines:
@@ -47,7 +52,8 @@ def build_standing_table(standings: Standings, links: Mapping[str, str]) -> Tabl
         bar = TableCell(format_percent(line.relative), value=line.relative, style=f"n {choose_bar(line.relative)}")
         cells = TableCell(f"{line.cells} of {standings.cells}", value=line.cells, style="n")
         slowest = TableCell(f"{line.slowest}, {format_percent(line.lowest)}" if line.slowest else "—")
-        rows.append((name, bar, cells, *([slowest] if many else [])))
+        behind = TableCell(str(line.behind), value=line.behind, style="n")
+        rows.append((name, bar, cells, behind, *([slowest] if many else [])))
     what = "medians of identical hosts" if many else "hosts"
     caption = (
         f"{standings.device.upper()}: {what} beside the best of each cell, "

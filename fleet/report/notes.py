@@ -20,6 +20,9 @@ from fleet.store.reader import StoredRun
 _CLOCK_TOLERANCE_S = 5.0
 _DISTURBED_NAMED = 4
 
+FEW_STEPS = 6
+"""Of fewer values not even the lowest and the highest hold the median in 95 % of cases: 1 − 2 ÷ 2ⁿ."""
+
 
 def find_notes(run: StoredRun, matrices: tuple[Matrix, ...]) -> Iterator[str]:
     """One sentence per difference, the most important first."""
@@ -41,6 +44,7 @@ def find_notes(run: StoredRun, matrices: tuple[Matrix, ...]) -> Iterator[str]:
     yield from _note_unsupported(run)
     yield from _note_disturbed(matrices)
     yield from _note_unsteady(run, matrices)
+    yield from _note_few_steps(matrices)
     yield from _note_clocks(run)
     yield from _note_skipped(run)
 
@@ -153,6 +157,20 @@ def _note_unsteady(run: StoredRun, matrices: tuple[Matrix, ...]) -> Iterator[str
         yield (
             f"{share} {verb} not steady (second half over 1 % off the first), on {names}: "
             f"see what else runs there, or measure longer, with {longer}."
+        )
+
+
+def _note_few_steps(matrices: tuple[Matrix, ...]) -> Iterator[str]:
+    values = [entry for matrix in matrices for row in matrix.rows for entry in row.entries if entry.kind == "value"]
+    few = [entry for entry in values if entry.steps is not None and entry.steps < FEW_STEPS]
+    if few:
+        counts = sorted({entry.steps for entry in few if entry.steps is not None})
+        steps = count_things(counts[0], "step") if len(counts) == 1 else f"{counts[0]} to {counts[-1]} steps"
+        verb = "rests" if len(few) == 1 else "rest"
+        names = join_names(list(dict.fromkeys(entry.alias for entry in few)))
+        yield (
+            f"{len(few)} of {count_things(len(values), 'value')} {verb} on {steps}, on {names}: too few to say how "
+            "sure it is, or whether it was steady. Measure longer, with a suite whose max_s is larger."
         )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from statistics import median
 
 from fleet.report.columns import build_columns
@@ -16,6 +17,7 @@ def build_standings(matrix: Matrix) -> Standings | None:
     None where fewer than two hosts have a value: there is nobody to be compared with.
     """
     logs: dict[str, list[float]] = {}
+    behind: Counter[str] = Counter()
     cells = 0
     for row in matrix.rows:
         # A stored figure may be any number; one that is not above zero has no logarithm.
@@ -24,6 +26,9 @@ def build_standings(matrix: Matrix) -> Standings | None:
             continue
         cells += 1
         best = max(rates.values())
+        # Nobody is marked as the best where no host can be told from another.
+        if any(entry.best for entry in row.entries):
+            behind.update(entry.alias for entry in row.entries if entry.alias in rates and not entry.best)
         for alias, rate in rates.items():
             logs.setdefault(alias, []).append(rate - best)
     if not logs:
@@ -37,7 +42,15 @@ def build_standings(matrix: Matrix) -> Standings | None:
             most = max(len(logs[alias]) for alias in known)
             middle = median(known.values())
             lines.append(
-                Standing(column.label, column.aliases, middle, known[slowest], slowest if len(known) > 1 else "", most)
+                Standing(
+                    label=column.label,
+                    aliases=column.aliases,
+                    relative=middle,
+                    lowest=known[slowest],
+                    slowest=slowest if len(known) > 1 else "",
+                    cells=most,
+                    behind=max(behind[alias] for alias in known),
+                )
             )
     lines.sort(key=lambda line: -line.relative)
     return Standings(matrix.device, cells, tuple(lines), by_host)

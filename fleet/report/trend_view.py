@@ -125,8 +125,8 @@ def say_terms(view: TrendView) -> str:
     """What the words at a series mean."""
     return (
         "images per second, higher is better; change: of the latest against the median of up to 14 runs before; finds: "
-        f"the smallest loss that is sure to be found; learning: fewer than {view.least} runs before; "
-        "│ something of the host changed"
+        "the smallest loss that is sure to be found; levels: from which run on it is on another level, and how far "
+        f"from the one before; learning: fewer than {view.least} runs before; │ something of the host changed"
     )
 
 

@@ -164,7 +164,7 @@ def test_findings_are_told_in_words() -> None:
     faster = replace(CELL, verdict=SeriesVerdict.BETTER, change=-0.2)
     assert say_finding(faster) == "faster: 12.4 MAD and +25.0 %, confirmed by a second run"
     drift = replace(CELL, kind=Kind.DRIFT)
-    assert say_finding(drift) == "slower: −6.2 % from the pinned level over three nights, confirmed by a second run"
+    assert say_finding(drift) == "slower: −6.2 % from the pinned level over three runs, confirmed by a second run"
     host = replace(CELL, subject=Subject(Level.HOST, "gpu01"))
     assert say_finding(host) == "slower: 4.1 MAD and −6.2 %, the median of many"
     assert say_finding(replace(CELL, verdict=SeriesVerdict.SAME)) == "same"

@@ -11,6 +11,7 @@ from fleet.model.suite import Cell
 from fleet.model.telemetry import GpuTelemetry
 from fleet.report.details import build_details
 from fleet.report.details_model import Details
+from fleet.report.html import render_html
 from fleet.report.view import build_view
 from fleet.store.reader import StoredRun
 from tests.report.rich_run import make_timing
@@ -105,10 +106,23 @@ def test_hosts_stand_by_their_geometric_mean(tmp_path: Path) -> None:
     (standings,) = build(
         tmp_path, {"a": {cells[0]: 100.0, cells[1]: 50.0}, "b": {cells[0]: 25.0, cells[1]: 50.0}}
     ).standings
-    assert [(line.label, line.relative, line.cells) for line in standings.lines] == [
-        ("a", 1, 2),
-        ("b", pytest.approx(0.5), 2),
+    assert [(line.label, line.relative, line.cells, line.behind) for line in standings.lines] == [
+        ("a", 1, 2, 0),
+        ("b", pytest.approx(0.5), 2, 1),
     ]
+
+
+def test_an_order_that_says_nothing_is_told_so(tmp_path: Path) -> None:
+    pages = []
+    for rates in ((100.0, 99.0, 98.5), (100.0, 99.0, 90.0)):  # values are sure to 1 %
+        endings = {f"h{place}": Ending(rate) for place, rate in enumerate(rates)}
+        run = store_run(tmp_path / str(rates[2]), make_plan(dict.fromkeys(endings, make_cells(count=1))), endings)
+        view = build_view(run)
+        details = build_details(run, view)
+        assert [line.behind for line in details.standings[0].lines] == [0, 0, int(rates[2] == 90)]
+        pages.append(render_html(view, details))
+    said = "Nobody can be told from the best in any cell"
+    assert [said in page for page in pages] == [True, False]
 
 
 def test_many_hosts_are_groups_by_their_median(tmp_path: Path) -> None:
@@ -163,6 +177,21 @@ def test_step_times_keep_their_spikes_and_their_warm_up(tmp_path: Path) -> None:
     assert len(trace.places) <= 400
     assert dict(zip(trace.places, trace.step_us, strict=True))[1501] == 9000
     assert (trace.edges_us[0], trace.edges_us[-1]) == pytest.approx((1000, 9000))
+
+
+def test_a_value_of_two_steps_says_so(tmp_path: Path) -> None:
+    run = store_run(tmp_path, make_plan({"a": make_cells(count=2)}), {"a": Ending()})
+    outcome = run.outcomes["a"]
+    cells = tuple(
+        cell.model_copy(update={"timing": make_timing(steps)})
+        for cell, steps in zip(outcome.cells, ([5000, 4000], [5000] * 6), strict=True)
+    )
+    run = StoredRun(run.path, run.plan, {"a": outcome.model_copy(update={"cells": cells})}, run.summary)
+    view = build_view(run)
+    (note,) = [note for note in view.notes if "rest" in note]
+    assert note.startswith("1 of 2 values rests on 2 steps, on a: too few to say how sure it is")
+    page = render_html(view, build_details(run, view))
+    assert f"a: {cells[0].cell_id}, 2 steps" in page and "lines+markers" in page
 
 
 def test_a_host_has_its_files_and_only_those_it_gave(tmp_path: Path) -> None:

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import typer
 
-from fleet.analysis.fingerprint import Suspect, diff_fingerprints, find_suspects, read_environment
 from fleet.analysis.incident import Incident, accept
-from fleet.analysis.record import IncidentGroup, fold_incidents, make_state, name_cohorts
+from fleet.analysis.record import fold_incidents, make_state, name_cohorts
+from fleet.cli.causes import find_causes
 from fleet.cli.consoles import open_stdout
 from fleet.cli.index import open_synced
 from fleet.cli.judging import Record, judge_runs, pick_environments, read_past, stamp
@@ -31,7 +31,7 @@ from fleet.report.terminal_incidents import render_incidents
 from fleet.report.view_model import Found
 from fleet.report.wording import count_things
 from fleet.store.index import Index
-from fleet.store.readings import list_complete, read_environments
+from fleet.store.readings import read_environments
 from fleet.store.rundir import Store
 
 
@@ -84,29 +84,8 @@ def describe_incidents(index: Index, record: Record, chosen: Sequence[Incident])
         return ()
     cohorts = _find_cohorts(index, record)
     groups = fold_incidents(chosen, cohorts)
-    suspects = {g.id: find_cause(index, g, cohorts) for g in groups if g.head.ending is None}
+    suspects = find_causes(index, [group for group in groups if group.head.ending is None], cohorts)
     return build_incidents(chosen, cohorts, suspects)
-
-
-def find_cause(index: Index, group: IncidentGroup, cohorts: dict[str, frozenset[str]]) -> Suspect | None:
-    """What changed on the hosts between the last good run and the one that confirmed the incident.
-
-    Raises:
-        StoreError: the index cannot be read.
-    """
-    subject = group.head.subject
-    affected = cohorts.get(subject.name) or frozenset({subject.name})
-    suite = next((run.suite for run in index.list_runs() if run.run_id == group.head.opened), None)
-    runs = [run_id for run_id in list_complete(index.database, suite) if run_id <= group.head.opened]
-    # The run before the one that confirmed it was the first that suspected it.
-    known = read_environments(index.database, runs[-10:])
-    now = pick_environments(known, group.head.opened)
-    changed = {}
-    for alias, environment in now.items():
-        before = [known[run, alias] for run in runs[-10:-2] if (run, alias) in known]
-        if before:
-            changed[alias] = diff_fingerprints(read_environment(before[-1]), read_environment(environment))
-    return next(iter(find_suspects(changed, affected)), None)
 
 
 def set_baseline(reports: Path, run_id: str, reason: str) -> ExitCode:

@@ -174,7 +174,7 @@ def test_no_secret_shows_anywhere(lab_hosts: LabHosts, workspace: Path, isolated
         assert "refused the password of bench" in session.run(wrong_sudo, "resume")[1]
         code, said = session.run(right, "resume")
         assert code == 0, said
-        assert "1/1 host answers" in session.run(right, "ping", "-i", inventory)[1]
+        assert "1/1 host ok" in session.run(right, "ping", "-i", inventory)[1]
         assert "refused the password" in session.run(wrong, "ping", "-i", inventory)[1]
         assert "password of bench" in session.run(wrong_sudo, "run", "-i", inventory, "-s", "./tiny.yaml")[1]
         assert session.run(right, "clean", "-i", inventory)[0] == 0

@@ -40,7 +40,7 @@ def test_ping_with_both_passwords(lab_hosts: LabHosts, workspace: Path, isolated
     code, out, err = terminal.wait()
 
     assert code == 0, out + err
-    assert "1/1 host answers." in out
+    assert "1/1 host ok." in out
     assert [word for word in ("password", "root", "docker") if word not in out] == []
     assert PASSWORD not in terminal.screen.decode() + out + err
 

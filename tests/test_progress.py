@@ -275,10 +275,11 @@ def test_drawing_costs_little() -> None:
     display = LiveDisplay(board, console)
     for n in range(200):
         display.show(HostStage(alias=f"node{n:03d}", stage=Stage.RUN))
-    before = time.process_time()
-    for n in range(40):  # what ten seconds draw, with an event in every frame
-        display.show(polled(f"node{n:03d}", 1))
-        console.render_lines(display.draw())
-    assert (
-        time.process_time() - before
-    ) / 10 < 0.2  # a slow machine, too; what it really costs: tests/bench/polls.py --live
+    taken = []
+    for _ in range(5):  # the least of them: what else the process has to clean up is not the display's
+        before = time.process_time()
+        for n in range(8):  # what two seconds draw, with an event in every frame
+            display.show(polled(f"node{n:03d}", 1))
+            console.render_lines(display.draw())
+        taken.append(time.process_time() - before)
+    assert min(taken) / 2 < 0.05
